@@ -1,0 +1,157 @@
+package conf
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is a finished, valid configuration. It is immutable: nobody changes a
+// Config after Load returned it, so it may be read from any goroutine.
+type Config struct {
+	Files          []string        // every file read, in the order read
+	Global         Global          // [global_defs]
+	Instances      []Instance      // [vrrp_instance.*], sorted by name
+	Scripts        []Script        // [vrrp_script.*], sorted by name
+	VirtualServers []VirtualServer // [[virtual_server]], in file order
+	Warnings       []Diagnostic    // traps that are no errors
+}
+
+// Global holds what [global_defs] says about the process as a whole. Defaults
+// for instances are already applied to the instances.
+type Global struct {
+	RouterID string // router_id; the host name when unset
+}
+
+// Instance is one [vrrp_instance.NAME], with every default filled in.
+type Instance struct {
+	Name             string
+	Interface        string // interface
+	VRID             uint8  // virtual_router_id, 1..255
+	Version          uint8  // 2 or 3
+	IPv6             bool   // family of VIPs, source and multicast group
+	Priority         uint8  // 1..255, 255 is the address owner
+	WantMaster       bool   // state = "MASTER": a start hint only
+	AdvertInterval   time.Duration
+	DownTimerAdverts int  // missed adverts before takeover, 3
+	NoPreempt        bool // cleared by state MASTER or priority 255 (with a warning)
+	AuthPass         string
+	ChecksumAsV2     bool       // v3_checksum_as_v2: send without the IPv4 pseudo-header
+	Group            netip.Addr // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
+	Source           netip.Addr // mcast_src_ip; invalid: the interface's primary address
+	SkipCheckAddr    bool       // skip_check_adv_addr
+	LowerPrioNoAdv   bool       // lower_prio_no_advert
+	VIPs             []VIP      // virtual_ipaddress: carried in adverts
+	Excluded         []VIP      // virtual_ipaddress_excluded
+	Announce         Announce
+	TrackInterfaces  []TrackRef // track_interface
+	TrackScripts     []TrackRef // track_script
+	Notify           Notify
+}
+
+// VIP is one line of virtual_ipaddress.
+type VIP struct {
+	Prefix        netip.Prefix // as written; /32 or /128 when no length was given
+	Dev           string       // dev; the instance's interface when unset
+	Label         string       // label, at most 15 bytes
+	Scope         string       // "global" (default), "link", "host", "site", or a number 0..255
+	Broadcast     netip.Addr   // brd; invalid: none ("+" and "-" are resolved)
+	NoPrefixRoute bool         // noprefixroute
+	NoTrack       bool         // no_track: not repaired when it disappears
+	Deprecated    bool         // preferred_lft 0; the default of an IPv6 /128, as in keepalived
+}
+
+// Announce holds the GARP/NA settings of an instance (garp_* keywords).
+type Announce struct {
+	MasterDelay     time.Duration // garp_master_delay, second burst; 0: none
+	MasterRepeat    int           // garp_master_repeat, frames per VIP and burst, at least 1
+	Refresh         time.Duration // garp_master_refresh; 0: none
+	RefreshRepeat   int           // garp_master_refresh_repeat, at least 1
+	LowerPrioDelay  time.Duration // garp_lower_prio_delay; 0: none
+	LowerPrioRepeat int           // garp_lower_prio_repeat; 0: none
+	GARPInterval    time.Duration // garp_interval, gap between ARP frames of one interface; 0: none
+	GNAInterval     time.Duration // gna_interval, the same for neighbour advertisements
+}
+
+// TrackRef is one line of track_interface or track_script.
+type TrackRef struct {
+	Name    string
+	Weight  int  // -253..253; 0: bad means FAULT
+	Reverse bool // reverse: good and bad swapped
+}
+
+// Notify holds the commands of an instance; each is an argument vector, empty when unset.
+type Notify struct {
+	Any, Master, Backup, Fault []string
+}
+
+// Script is one [vrrp_script.NAME].
+type Script struct {
+	Name     string
+	Argv     []string
+	Interval time.Duration // 1 s
+	Timeout  time.Duration // = Interval when unset
+	Weight   int           // -253..253
+	Reverse  bool
+	Rise     int // 1
+	Fall     int // 1
+	InitFail bool
+}
+
+// VirtualServer is one [[virtual_server]].
+type VirtualServer struct {
+	Name        string         // name, or the text of the service ("tcp 10.9.0.100:80")
+	Address     netip.AddrPort // invalid when FWMark is set
+	FWMark      uint32
+	IPv6        bool   // family; for a fwmark: ip_family, else that of its real servers
+	Protocol    string // "TCP", "UDP", "SCTP"; "" for a fwmark
+	Scheduler   string // lvs_sched, "wlc"
+	Method      string // lvs_method: "NAT", "DR", "TUN"
+	Persistence time.Duration
+	Granularity int // prefix length; 32 or 128 when unset
+	Quorum      int // 1
+	Inhibit     bool
+	Sorry       *Sorry
+	RealServers []RealServer
+}
+
+// Sorry is the sorry_server.
+type Sorry struct {
+	Address netip.AddrPort
+	Method  string
+}
+
+// RealServer is one [[virtual_server.real_server]], with the service's defaults applied.
+type RealServer struct {
+	Address netip.AddrPort
+	Method  string
+	Weight  int // 0..65535
+	Inhibit bool
+	Checks  []Check
+}
+
+// Check is one checker of a real server, with all defaults applied.
+type Check struct {
+	Kind             string         // "TCP_CHECK", "HTTP_GET", "SSL_GET"
+	Target           netip.AddrPort // connect_ip, connect_port, or the server's own
+	Bind             netip.AddrPort // bindto, bind_port; zero when unset
+	ConnectTimeout   time.Duration  // 5 s: also the overall deadline of one attempt
+	DelayLoop        time.Duration  // 5 s (keepalived: 60 s), from "100ms"
+	Retry            int            // 1
+	DelayBeforeRetry time.Duration  // 1 s; HTTP_GET and SSL_GET 3 s
+	Warmup           time.Duration  // first check at a random time in 0..Warmup; = DelayLoop when unset
+	VirtualHost      string
+	HTTPProtocol     string // "1.0", "1.0C", "1.1"
+	SNI              string // name sent by SSL_GET; "" sends none
+	URLs             []URL
+}
+
+// URL is one url table of HTTP_GET or SSL_GET.
+type URL struct {
+	Path        string
+	Digest      string        // MD5 of the body, 32 hex digits; "" when unset
+	StatusCodes []StatusRange // 200-299 when neither digest nor status_code is set
+	VirtualHost string
+}
+
+// StatusRange is an inclusive range of HTTP status codes.
+type StatusRange struct{ From, To int }
