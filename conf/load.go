@@ -1,0 +1,24 @@
+package conf
+
+import "io/fs"
+
+// Env is what Load knows about the machine and the caller beyond the files.
+type Env struct {
+	Hostname string // default of router_id
+	Dir      string // directory, absolute, that relative paths start from; "" is the root of the fs.FS
+}
+
+// Load reads the file at path and all it includes, and returns a finished
+// configuration or what is wrong with it, never both: with errors the Config is
+// nil and the Diagnostics hold all errors and warnings; without, the
+// Diagnostics are nil and the warnings are in Config.Warnings.
+//
+// An absolute path is looked up from the root of fsys, so a caller that hands in
+// os.DirFS("/") may pass any path; a relative one is joined to env.Dir first.
+// Diagnostics show paths as they were given. Load does nothing but read files.
+func Load(fsys fs.FS, path string, env Env) (*Config, Diagnostics) {
+	if _, err := fs.ReadFile(fsys, path); err != nil {
+		return nil, Diagnostics{{File: path, Rule: "file/read", Message: err.Error()}}
+	}
+	return &Config{Files: []string{path}, Global: Global{RouterID: env.Hostname}}, nil
+}
