@@ -1,0 +1,80 @@
+package packet
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// sum adds b to a one's-complement sum of 16-bit words that is not yet folded
+// (RFC 1071). An odd last byte counts as the high half of a word. A uint32 is
+// wide enough for 65,536 words.
+func sum(s uint32, b []byte) uint32 {
+	for len(b) >= 2 {
+		s += uint32(b[0])<<8 | uint32(b[1])
+		b = b[2:]
+	}
+	if len(b) == 1 {
+		s += uint32(b[0]) << 8
+	}
+	return s
+}
+
+// fold turns the sum into a checksum.
+func fold(s uint32) uint16 {
+	for s > 0xffff {
+		s = s>>16 + s&0xffff
+	}
+	return ^uint16(s)
+}
+
+// pseudoSum is the sum of the pseudo-header of a message of n bytes: source,
+// destination, length and protocol. The IPv4 and the IPv6 form (RFC 8200 §8.1)
+// place the same words differently, which a sum does not see.
+func pseudoSum(src, dst netip.Addr, n int) uint32 {
+	s := uint32(n>>16) + uint32(n&0xffff) + Protocol
+	if src.Is4() {
+		a, b := src.As4(), dst.As4()
+		return sum(sum(s, a[:]), b[:])
+	}
+	a, b := src.As16(), dst.As16()
+	return sum(sum(s, a[:]), b[:])
+}
+
+// messageSum is the sum of the message with its checksum field as zero.
+func messageSum(b []byte) uint32 {
+	return sum(sum(0, b[:checksumOff]), b[checksumOff+2:])
+}
+
+// verifyChecksum finds the form of the checksum in b, and false if it is wrong
+// in each form accepted for a.Version and the family.
+func (a *Advert) verifyChecksum(b []byte, src, dst netip.Addr) bool {
+	got := binary.BigEndian.Uint16(b[checksumOff:])
+	plain := messageSum(b)
+	a.allOnes = got == 0xffff
+	if a.allOnes {
+		got = 0
+	}
+	if a.Version == Version2 && src.Is4() {
+		a.Form = FormPlain
+		return got == fold(plain)
+	}
+	a.Form = FormPseudo
+	if got == fold(plain+pseudoSum(src, dst, len(b))) {
+		return true
+	}
+	a.Form = FormPlain
+	return src.Is4() && got == fold(plain)
+}
+
+// putChecksum fills in the checksum of the message b.
+func (a *Advert) putChecksum(b []byte, src, dst netip.Addr) {
+	s := messageSum(b)
+	if !src.Is4() || a.Version == Version3 && a.Form == FormPseudo {
+		s += pseudoSum(src, dst, len(b))
+	}
+	c := fold(s)
+	if c == 0 && a.allOnes {
+		c = 0xffff
+	}
+	binary.BigEndian.PutUint16(b[checksumOff:], c)
+}

@@ -1,0 +1,68 @@
+package packet
+
+// DropReason says why a received packet is not acted on. The zero value means
+// that it is accepted. Its text is a counter name and is stable.
+type DropReason uint8
+
+// The reasons. Those up to DropIntervalZero are found in the bytes alone, the
+// others need the interface, the instance or the daemon's state.
+const (
+	DropNone         DropReason = iota // accepted
+	DropShort                          // shorter than the fixed header
+	DropVersion                        // neither version 2 nor 3
+	DropType                           // not an ADVERTISEMENT
+	DropLength                         // not as long as count and version demand
+	DropChecksum                       // no accepted form of the checksum matches
+	DropCount                          // an advert without addresses
+	DropIntervalZero                   // advertisement interval 0
+	DropFamily                         // source and destination are not of one family
+	DropTTL                            // TTL or hop limit is not 255
+	DropInterface                      // arrived on another interface than the socket's
+	DropDestination                    // not sent to the socket's group or address
+	DropUnknownVRID                    // no instance with this VRID on the interface
+	DropWrongVersion                   // valid, but not the version configured
+	DropAuthType                       // version 2: another authentication type than ours
+	DropAuthData                       // version 2: wrong password
+	DropInterval                       // version 2: another interval than ours
+	DropOwnSource                      // sent from one of our own addresses
+	DropForeign                        // no address in common with us
+	DropOverrun                        // more packets waiting than there is room for
+	DropNotRunning                     // the instance is not taking part
+	dropReasons
+)
+
+// NumDropReasons is the number of reasons, DropNone included: the length of an
+// array of counters indexed by DropReason.
+const NumDropReasons = int(dropReasons)
+
+var dropNames = [NumDropReasons]string{
+	DropNone:         "none",
+	DropShort:        "short",
+	DropVersion:      "version",
+	DropType:         "type",
+	DropLength:       "length",
+	DropChecksum:     "checksum",
+	DropCount:        "count",
+	DropIntervalZero: "interval_zero",
+	DropFamily:       "family",
+	DropTTL:          "ttl",
+	DropInterface:    "interface",
+	DropDestination:  "destination",
+	DropUnknownVRID:  "unknown_vrid",
+	DropWrongVersion: "wrong_version",
+	DropAuthType:     "auth_type",
+	DropAuthData:     "auth_data",
+	DropInterval:     "interval",
+	DropOwnSource:    "own_source",
+	DropForeign:      "foreign",
+	DropOverrun:      "overrun",
+	DropNotRunning:   "not_running",
+}
+
+// String returns the reason in snake_case.
+func (r DropReason) String() string {
+	if int(r) < len(dropNames) {
+		return dropNames[r]
+	}
+	return "unknown"
+}
