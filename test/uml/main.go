@@ -1,0 +1,119 @@
+package uml
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// EnvVipd names the vipd binary that tests start. Main passes it inside.
+const EnvVipd = "VIPD_BIN"
+
+// Main is for TestMain. Where the running kernel has IPVS and the modules, it
+// runs the tests here. Elsewhere it runs this same test binary, with the same
+// flags and in the same directory, inside User Mode Linux. It does not return.
+func Main(m *testing.M, modules ...string) {
+	flag.Parse()
+	if Inside() || hostHas(append(usualModules(), modules...)) {
+		os.Exit(m.Run())
+	}
+	if raceEnabled {
+		fatal("uml: a binary built with -race does not run in User Mode Linux, and this kernel has no IPVS; test this package without -race")
+	}
+	code, err := rerun(modules)
+	if err != nil {
+		fatal(err.Error())
+	}
+	os.Exit(code)
+}
+
+// fatal ends a test binary that could not test.
+func fatal(msg string) {
+	fmt.Fprintln(os.Stderr, msg)
+	fmt.Println("FAIL")
+	os.Exit(1)
+}
+
+// rerun runs this binary inside.
+func rerun(modules []string) (int, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("uml: finding the test binary: %w", err)
+	}
+	share := append(outputDirs(), filepath.Dir(exe))
+	if bin := os.Getenv(EnvVipd); bin != "" {
+		share = append(share, filepath.Dir(bin))
+	}
+	limit := testTimeout()
+	return Run(context.Background(), append([]string{exe}, os.Args[1:]...), Options{
+		Modules: modules,
+		Share:   share,
+		Timeout: limit + 30*time.Second, // the tests' own timeout comes first, with its stacks
+	})
+}
+
+// testTimeout is the value of -test.timeout, bounded even when that is "none".
+func testTimeout() time.Duration {
+	if f := flag.Lookup("test.timeout"); f != nil {
+		if d, err := time.ParseDuration(f.Value.String()); err == nil && d > 0 {
+			return d
+		}
+	}
+	return time.Hour
+}
+
+// outputDirs are the directories that the flags of the test binary write to
+// (coverage, profiles, the log of files read).
+func outputDirs() []string {
+	outdir := "."
+	if f := flag.Lookup("test.outputdir"); f != nil && f.Value.String() != "" {
+		outdir = f.Value.String()
+	}
+	isDir := []string{"test.outputdir", "test.gocoverdir"}
+	isFile := []string{"test.testlogfile", "test.coverprofile", "test.cpuprofile", "test.memprofile", "test.blockprofile", "test.mutexprofile", "test.trace"}
+	var dirs []string
+	flag.Visit(func(f *flag.Flag) {
+		p := f.Value.String()
+		switch {
+		case p == "":
+		case slices.Contains(isDir, f.Name):
+			dirs = append(dirs, p)
+		case slices.Contains(isFile, f.Name):
+			if !filepath.IsAbs(p) {
+				p = filepath.Join(outdir, p)
+			}
+			dirs = append(dirs, filepath.Dir(p))
+		}
+	})
+	return dirs
+}
+
+// hostHas reports whether the running kernel has, or can load, all modules.
+func hostHas(modules []string) bool {
+	for _, name := range modules {
+		if loaded(name) {
+			continue
+		}
+		if exec.Command("modprobe", "-q", name).Run() != nil {
+			return false
+		}
+	}
+	return loaded("ip_vs")
+}
+
+// loaded reports whether a module is in the kernel, built in or loaded.
+func loaded(name string) bool {
+	if name == "ip_vs" {
+		_, err := os.Stat("/proc/net/ip_vs")
+		return err == nil
+	}
+	_, err := os.Stat("/sys/module/" + strings.ReplaceAll(name, "-", "_"))
+	return err == nil
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package uml
+
+// raceEnabled says that this binary was built with -race.
+const raceEnabled = false

@@ -1,0 +1,137 @@
+package uml_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"vipd/test/uml"
+)
+
+// run runs a shell script inside and returns its status and output.
+func run(t *testing.T, script string, o uml.Options) (int, string) {
+	t.Helper()
+	var out bytes.Buffer
+	o.Stdout = &out
+	if o.Timeout == 0 {
+		o.Timeout = time.Minute
+	}
+	code, err := uml.Run(t.Context(), []string{"sh", "-c", script}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, out.String()
+}
+
+func TestStatusAndOutputComeBack(t *testing.T) {
+	code, out := run(t, `printf 'one\ntwo'; echo ' three' >&2; exit 7`, uml.Options{})
+	if code != 7 || out != "one\ntwo three\n" {
+		t.Fatalf("status %d, output %q; want 7 and the three words", code, out)
+	}
+}
+
+func TestKernelHasIPVSPerNamespace(t *testing.T) {
+	code, out := run(t, `
+		set -e
+		ip netns add a; ip netns add b
+		ip netns exec a ipvsadm -A -t 10.0.0.1:80 -s wlc
+		ip netns exec a ipvsadm -Ln | grep -c wlc
+		ip netns exec b ipvsadm -Ln | grep -c wlc || true`, uml.Options{})
+	if code != 0 || out != "1\n0\n" {
+		t.Fatalf("status %d, output %q; want the service in a alone", code, out)
+	}
+}
+
+func TestHostFilesAreSafe(t *testing.T) {
+	dir, shared := t.TempDir(), t.TempDir()
+	code, out := run(t, `
+		touch "$SHARED/written" && echo shared
+		touch "$OTHER/written" 2>/dev/null || echo hidden
+		touch /etc/vipd-uml-test 2>/dev/null || echo read-only
+		echo "$WORD"; pwd`,
+		uml.Options{Share: []string{shared}, Dir: shared, Env: []string{"SHARED=" + shared, "OTHER=" + dir, "WORD=it's $HOME \"x\""}})
+	want := "shared\nhidden\nread-only\nit's $HOME \"x\"\n" + shared + "\n"
+	if code != 0 || out != want {
+		t.Fatalf("status %d, output %q; want %q", code, out, want)
+	}
+	if _, err := os.Stat(filepath.Join(shared, "written")); err != nil {
+		t.Errorf("the shared directory did not keep the file: %v", err)
+	}
+	for _, p := range []string{filepath.Join(dir, "written"), "/etc/vipd-uml-test"} {
+		if _, err := os.Stat(p); err == nil {
+			t.Errorf("the guest wrote %s", p)
+		}
+	}
+}
+
+func TestTimeoutEndsTheGuest(t *testing.T) {
+	start := time.Now()
+	_, err := uml.Run(t.Context(), []string{"sleep", "300"}, uml.Options{Timeout: 8 * time.Second, Stdout: &bytes.Buffer{}})
+	if err == nil || !strings.Contains(err.Error(), "no result within 8s") {
+		t.Fatalf("error %v; want a timeout", err)
+	}
+	if d := time.Since(start); d > 15*time.Second {
+		t.Fatalf("Run returned after %v; the limit was 8s", d)
+	}
+	guestsGone(t)
+}
+
+func TestCancelEndsTheGuest(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	_, err := uml.Run(ctx, []string{"sleep", "300"}, uml.Options{Stdout: &bytes.Buffer{}})
+	if err == nil {
+		t.Fatal("a cancelled run had no error")
+	}
+	guestsGone(t)
+}
+
+// guestsGone checks that no process of a guest that this test started is left:
+// all of them have the scratch directory's name on their command line.
+func guestsGone(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(3 * time.Second)
+	for {
+		left := guests(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes of the guest are left: %v", left)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// guests finds kernels whose scratch directory is below this test's TMPDIR.
+func guests(t *testing.T) []string {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, p := range lines {
+		b, err := os.ReadFile(p)
+		if err == nil && bytes.Contains(b, []byte("uml_dir="+os.TempDir()+"/vipd-uml-")) {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+func TestMain(m *testing.M) {
+	// A temporary directory of this process alone, to tell its guests from others.
+	dir, err := os.MkdirTemp("", "umltest")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("TMPDIR", dir)
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
