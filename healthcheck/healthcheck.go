@@ -1,0 +1,52 @@
+// Package healthcheck says what a check of a real server is and what its
+// results mean. It is pure: no I/O, no goroutine, no clock. The kinds of check
+// live in packages of their own (tcpcheck, httpcheck), package run decides when
+// they run.
+package healthcheck
+
+import (
+	"context"
+	"time"
+)
+
+// Result is the outcome of one attempt.
+type Result struct {
+	OK     bool   // the server answered as wanted
+	Detail string // one line for the operator: what was asked, what came back
+	// Latency is the time from the start of the attempt to its decision.
+	Latency time.Duration
+	// LocalFault says that this machine, not the server, was the reason (no
+	// descriptors, no local ports, no memory). OK is then without meaning: the
+	// result raises an alarm and changes no verdict.
+	LocalFault bool
+}
+
+// Checker is one check of one server. Check makes one attempt and returns when
+// it has decided or ctx has ended, whichever is first; ctx carries the deadline
+// of the whole attempt. It leaves no goroutine and no descriptor behind and may
+// be called again, but not at the same time as itself.
+type Checker interface {
+	Check(ctx context.Context) Result
+}
+
+// Verdict is what the results so far say about a server.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Unknown Verdict = iota // no result yet
+	Up
+	Down
+)
+
+// String gives "unknown", "up" or "down".
+func (v Verdict) String() string {
+	switch v {
+	case Up:
+		return "up"
+	case Down:
+		return "down"
+	default:
+		return "unknown"
+	}
+}

@@ -1,0 +1,123 @@
+package httpcheck
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Protocol is http_protocol: what the request line says.
+type Protocol string
+
+// The values of http_protocol.
+const (
+	HTTP10      Protocol = "1.0"  // no Connection header (the default)
+	HTTP10Close Protocol = "1.0C" // HTTP/1.0 with "Connection: close"
+	HTTP11      Protocol = "1.1"  // with "Connection: close" and always a Host
+)
+
+// Config is what an HTTP_GET or SSL_GET needs.
+type Config struct {
+	Target      netip.AddrPort // the server
+	Bind        netip.AddrPort // bindto and bind_port; address invalid or port 0: the kernel chooses
+	TLS         bool           // SSL_GET
+	ServerName  string         // SNI; "" sends none
+	VirtualHost string         // Host header of URLs that have none of their own; "": the target's address
+	Protocol    Protocol       // "" is HTTP10
+	URLs        []URL          // at least one; all of them must pass in one attempt
+}
+
+// URL is one thing to get and what to expect of it.
+type URL struct {
+	Path        string        // "/" when empty
+	Digest      string        // MD5 of the body in hex; "" does not look at the body
+	Status      []StatusRange // accepted codes; empty: 200-299, or with a digest any code
+	VirtualHost string        // Host header of this URL
+}
+
+// StatusRange is an inclusive range of HTTP status codes.
+type StatusRange struct{ From, To int }
+
+// String gives "200-299", or "200" for a single code.
+func (r StatusRange) String() string {
+	if r.From == r.To {
+		return fmt.Sprint(r.From)
+	}
+	return fmt.Sprintf("%d-%d", r.From, r.To)
+}
+
+// Key names everything that decides the result, for use as the identity of the check.
+func (c Config) Key() string {
+	var b strings.Builder
+	b.WriteString(c.kind() + " " + c.Target.String())
+	if c.Bind.Addr().IsValid() || c.Bind.Port() != 0 {
+		fmt.Fprintf(&b, " from %s:%d", c.Bind.Addr(), c.Bind.Port())
+	}
+	if c.TLS {
+		fmt.Fprintf(&b, " sni %q", c.ServerName)
+	}
+	fmt.Fprintf(&b, " %s", c.protocol())
+	for _, u := range c.URLs {
+		fmt.Fprintf(&b, " [%q host %q digest %q status %s]", u.path(), c.host(u), strings.ToLower(u.Digest), u.wanted())
+	}
+	return b.String()
+}
+
+func (c Config) kind() string {
+	if c.TLS {
+		return "SSL_GET"
+	}
+	return "HTTP_GET"
+}
+
+func (c Config) protocol() Protocol {
+	if c.Protocol == "" {
+		return HTTP10
+	}
+	return c.Protocol
+}
+
+// host is the value of the Host header for u.
+func (c Config) host(u URL) string {
+	switch {
+	case u.VirtualHost != "":
+		return u.VirtualHost
+	case c.VirtualHost != "":
+		return c.VirtualHost
+	}
+	port := c.Target.Port()
+	if port == 80 && !c.TLS || port == 443 && c.TLS {
+		if c.Target.Addr().Is6() {
+			return "[" + c.Target.Addr().String() + "]"
+		}
+		return c.Target.Addr().String()
+	}
+	return c.Target.String()
+}
+
+func (u URL) path() string {
+	if u.Path == "" {
+		return "/"
+	}
+	return u.Path
+}
+
+// statuses are the accepted codes; empty accepts any.
+func (u URL) statuses() []StatusRange {
+	if len(u.Status) == 0 && u.Digest == "" {
+		return []StatusRange{{200, 299}}
+	}
+	return u.Status
+}
+
+func (u URL) wanted() string {
+	ranges := u.statuses()
+	if len(ranges) == 0 {
+		return "any"
+	}
+	words := make([]string, len(ranges))
+	for i, r := range ranges {
+		words[i] = r.String()
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,86 @@
+package run
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/healthcheck"
+)
+
+// start begins an attempt. Called with mu held.
+func (s *Scheduler) start(e *entry, now time.Time) {
+	s.late = max(s.late, now.Sub(e.due))
+	s.started++
+	s.inFlight[e.lane]++
+	ctx, cancel := context.WithDeadline(s.ctx, now.Add(e.job.Timeout))
+	e.running, e.startedAt, e.cancel, e.deadline = true, now, cancel, now.Add(e.job.Timeout)
+	checker := e.job.Checker
+	s.attempts.Go(func() { s.attempt(ctx, e, checker) })
+}
+
+// attempt makes one attempt and records it, whatever the checker does.
+func (s *Scheduler) attempt(ctx context.Context, e *entry, checker healthcheck.Checker) {
+	r := healthcheck.Result{Detail: "the check ended without a result"}
+	var stack []byte
+	panicked := true
+	defer func() {
+		if panicked {
+			if p := recover(); p != nil {
+				r = healthcheck.Result{Detail: fmt.Sprintf("panic in the check: %v", p)}
+				stack = debug.Stack()
+			}
+		}
+		s.finish(ctx, e, r, panicked, stack)
+	}()
+	r = checker.Check(ctx)
+	panicked = false
+}
+
+// finish records the result of an attempt and puts the job back on the queue.
+func (s *Scheduler) finish(ctx context.Context, e *entry, r healthcheck.Result, panicked bool, stack []byte) {
+	now := time.Now()
+	s.mu.Lock()
+	stopped := s.ctx.Err() != nil || e.removed
+	e.cancel()
+	e.running, e.cancel = false, nil
+	s.inFlight[e.lane]--
+	if e.gone != nil {
+		close(e.gone)
+	}
+	var changed bool
+	if !stopped {
+		changed = e.record(r, panicked, now)
+		e.reschedule(now)
+		heap.Push(&s.queue, e)
+	}
+	waiting := s.lanes[fast].front() != nil || s.lanes[slow].front() != nil
+	first := e.index == 0
+	verdict, fields := e.tracker.Verdict(), e.fields
+	s.mu.Unlock()
+
+	if first || waiting {
+		poke(s.wake)
+	}
+	if stack != nil {
+		s.log.Error("a health check panicked: this is a bug in vipd, please report it; the attempt counts as failed",
+			append(fields, zap.String("detail", r.Detail), zap.ByteString("stack", stack))...)
+	}
+	if changed {
+		s.logTransition(verdict, r, fields)
+		poke(s.changed)
+	}
+}
+
+func (s *Scheduler) logTransition(v healthcheck.Verdict, r healthcheck.Result, fields []zap.Field) {
+	fields = append(fields, zap.String("detail", r.Detail))
+	if v == healthcheck.Up {
+		s.log.Info("check passed: up", fields...)
+		return
+	}
+	s.log.Warn("check failed: down", fields...)
+}

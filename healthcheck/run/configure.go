@@ -1,0 +1,215 @@
+package run
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Configure sets the jobs to exactly these: new keys begin, known keys keep
+// verdict, counters and schedule, missing keys are cancelled. It returns when
+// the attempts of removed jobs have ended, at the latest after 2 s, and then
+// with an error that names those still there (which can change nothing any
+// more). An error about a job itself means that nothing was changed.
+func (s *Scheduler) Configure(jobs []Job) error {
+	var errs []error
+	for _, job := range jobs {
+		errs = append(errs, job.validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	now := time.Now()
+	wanted := make(map[string]bool, len(jobs))
+	for _, job := range jobs {
+		if !wanted[job.Key] {
+			wanted[job.Key] = true
+			s.set(job, now)
+		}
+	}
+	leaving := s.removeAllBut(wanted)
+	s.mu.Unlock()
+	poke(s.wake)
+	return waitFor(leaving)
+}
+
+func (j Job) validate() error {
+	switch {
+	case j.Checker == nil:
+		return fmt.Errorf("configuring check %q: it has no checker", j.Key)
+	case j.Interval <= 0 || j.Timeout <= 0:
+		return fmt.Errorf("configuring check %q: interval %v and timeout %v must be more than 0", j.Key, j.Interval, j.Timeout)
+	}
+	return nil
+}
+
+// set adds a job or changes the one with its key. Called with mu held.
+func (s *Scheduler) set(job Job, now time.Time) {
+	e := s.jobs[job.Key]
+	if e == nil {
+		e = newEntry(job)
+		s.jobs[job.Key] = e
+		s.first(e, now)
+		heap.Push(&s.queue, e)
+		return
+	}
+	changed := e.job.Interval != job.Interval
+	e.set(job)
+	if !changed {
+		return
+	}
+	// A shorter interval must not wait for the old, longer one to pass.
+	if slot := now.Add(s.random(job.Interval)); slot.Before(e.slot) {
+		e.slot = slot
+		if e.index >= 0 && slot.Before(e.due) && !e.tracker.Retrying() {
+			e.due = slot
+			heap.Fix(&s.queue, e.index)
+		}
+	}
+}
+
+// removeAllBut takes the other jobs off and gives those with an attempt in
+// flight, cancelled. Called with mu held.
+func (s *Scheduler) removeAllBut(wanted map[string]bool) map[string]chan struct{} {
+	leaving := make(map[string]chan struct{})
+	for key, e := range s.jobs {
+		if wanted[key] {
+			continue
+		}
+		delete(s.jobs, key)
+		e.removed = true
+		if e.index >= 0 {
+			heap.Remove(&s.queue, e.index)
+		}
+		if e.running {
+			e.gone = make(chan struct{})
+			leaving[key] = e.gone
+			e.cancel()
+		}
+	}
+	return leaving
+}
+
+func waitFor(leaving map[string]chan struct{}) error {
+	if len(leaving) == 0 {
+		return nil
+	}
+	timer := time.NewTimer(drainWait)
+	defer timer.Stop()
+	expired := false
+	var left []string
+	for key, gone := range leaving {
+		if !expired {
+			select {
+			case <-gone:
+				continue
+			case <-timer.C:
+				expired = true
+			}
+		}
+		select {
+		case <-gone:
+		default:
+			left = append(left, key)
+		}
+	}
+	if left == nil {
+		return nil
+	}
+	slices.Sort(left)
+	return fmt.Errorf("removing health checks: %q did not return within %v of being cancelled", left, drainWait)
+}
+
+// Snapshot gives the status of every job by key.
+func (s *Scheduler) Snapshot() map[string]Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	all := make(map[string]Status, len(s.jobs))
+	for key, e := range s.jobs {
+		all[key] = e.status(now)
+	}
+	return all
+}
+
+// Stats are figures about the scheduler itself.
+type Stats struct {
+	Jobs        int
+	InFlight    int           // attempts at this moment
+	Slow        int           // of these, attempts of jobs that took long last time
+	Waiting     int           // due, but without a free place
+	Concurrency int           // places
+	Started     uint64        // attempts ever
+	MaxLate     time.Duration // longest time from due to started, ever
+}
+
+// Stats gives the scheduler's own figures.
+func (s *Scheduler) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Stats{Jobs: len(s.jobs), InFlight: s.inFlight[fast] + s.inFlight[slow], Slow: s.inFlight[slow],
+		Concurrency: s.opts.Concurrency, Started: s.started, MaxLate: s.late}
+	for i := range s.lanes {
+		st.Waiting += len(s.lanes[i].waiting) - s.lanes[i].head
+	}
+	return st
+}
+
+const alarmLines = 5 // a sweep, at most
+
+// sweep looks for alarms that began or ended, logs them and reports the change.
+func (s *Scheduler) sweep(now time.Time) {
+	type line struct {
+		text   string
+		fields []zap.Field
+	}
+	var lines []line
+	raised, cleared := 0, 0
+	s.mu.Lock()
+	for _, e := range s.jobs {
+		alarm := e.alarmAt(now)
+		text := alarm
+		if text == "" {
+			text = e.pending
+		}
+		if text != "" && (e.alarm == "" || e.pending != "" && e.pending != e.alarm) {
+			raised++
+			if len(lines) < alarmLines {
+				lines = append(lines, line{text, e.fields})
+			}
+		}
+		if alarm == "" && e.alarm != "" {
+			cleared++
+		}
+		e.alarm, e.pending = alarm, ""
+	}
+	s.mu.Unlock()
+	for _, l := range lines {
+		s.log.Error("health check in trouble", append(l.fields, zap.String("detail", l.text))...)
+	}
+	if raised > len(lines) {
+		s.log.Error("more health checks in trouble; see vipd status", zap.Int("checks", raised-len(lines)))
+	}
+	if cleared > 0 {
+		s.log.Info("health checks out of trouble", zap.Int("checks", cleared))
+	}
+	if raised+cleared > 0 {
+		poke(s.changed)
+	}
+}
+
+// defaultConcurrency is what the limit of open files allows.
+func defaultConcurrency() int {
+	const reserve, least, most = 256, 64, 16384
+	var lim syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
+		return least
+	}
+	return max(least, min(most, int(min(lim.Cur, 1<<20))-reserve))
+}
