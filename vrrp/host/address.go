@@ -1,0 +1,102 @@
+package host
+
+import (
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Address is one configured virtual address.
+type Address struct {
+	Prefix        netip.Prefix // with its prefix length; callers use /32 and /128 where none was given
+	Dev           string       // the interface to put it on; empty means the instance's
+	Label         string       // IPv4 only
+	Scope         int          // rtnetlink scope: 0 global, 253 link, 254 host
+	Broadcast     netip.Addr   // IPv4 only; invalid: none
+	NoPrefixRoute bool         // IFA_F_NOPREFIXROUTE
+	NoTrack       bool         // not put back when somebody deletes it
+	Deprecated    bool         // IPv6 only: preferred lifetime 0, so that it is no source of new connections
+}
+
+// Set is one instance's virtual addresses.
+type Set struct {
+	Instance  string
+	Interface string    // the instance's interface: Dev of addresses without one
+	IPv6      bool      // the family of the instance
+	Addresses []Address // in the order in which they are to be added: advertised ones, then excluded ones
+	Owner     bool      // priority 255: the addresses are the machine's own (RFC 9568 §6.1)
+}
+
+// Callbacks tell what became of addresses. They are called on the manager's worker, one at a time, and must not
+// block; nil ones are left out.
+type Callbacks struct {
+	// Present says that the address is in the kernel and may be announced. It is called after each addition, at
+	// once and before the next one, and again when a lost address was put back. link is the interface as last seen.
+	Present func(instance string, a Address, link *Link)
+	// Lost says that somebody else took the address away while it was wanted; a repair follows unless the address
+	// is not tracked or its interface cannot hold it.
+	Lost func(instance string, a Address)
+	// Fought says that the address was lost a fourth time within ten seconds. It is not repaired any more until
+	// the instance stops wanting it and wants it again.
+	Fought func(instance string, a Address)
+	// Error says that the kernel refused an address. It is tried again, with growing pauses up to 2 s.
+	Error func(instance string, a Address, err error)
+}
+
+// Kernel is the part of an operating system's kernel that holds addresses. Errors wrap the kernel's errno:
+// ENODEV no such interface, EEXIST address exists already, EADDRNOTAVAIL no such address.
+type Kernel interface {
+	// AddAddress adds an address to the interface with this index. It never changes an existing one.
+	AddAddress(index int, a Addr) error
+	// DelAddress removes the address with this very prefix length. As in Linux, removing the primary IPv4 address
+	// of a subnet takes its secondaries with it unless promote_secondaries is set.
+	DelAddress(index int, p netip.Prefix) error
+	// State reads all interfaces and addresses.
+	State() (State, error)
+}
+
+// InstanceStatus is what is really there of one instance.
+type InstanceStatus struct {
+	Instance  string
+	Wanted    bool // its addresses shall be there
+	Addresses []AddressStatus
+}
+
+// AddressStatus is one virtual address as the kernel has it, or not.
+type AddressStatus struct {
+	Address Address
+	Dev     string // the interface it belongs on
+	Present bool   // it is in the kernel, whether wanted or not
+	Fought  bool   // given up: somebody else keeps removing it
+	Err     error  // why the kernel refused it last; nil when it did not
+}
+
+const forever = ^uint32(0)
+
+// record is the address as vipd wants the kernel to have it. IPv6 addresses skip duplicate address detection: the
+// node that just took them over must answer at once.
+func (a Address) record() Addr {
+	r := Addr{Prefix: a.Prefix, Scope: uint8(a.Scope), Proto: Proto, ValidLft: forever, PreferredLft: forever}
+	var flags uint32
+	if a.NoPrefixRoute {
+		flags |= unix.IFA_F_NOPREFIXROUTE
+	}
+	if a.Prefix.Addr().Is4() {
+		r.Label, r.Broadcast = a.Label, a.Broadcast
+	} else {
+		flags |= unix.IFA_F_NODAD
+		if a.Deprecated {
+			r.PreferredLft = 0
+		}
+	}
+	r.setFlags(flags)
+	return r
+}
+
+// dev is the interface the address belongs on.
+func (s *Set) dev(a Address) string {
+	if a.Dev != "" {
+		return a.Dev
+	}
+	return s.Interface
+}

@@ -1,0 +1,21 @@
+// Package host owns what vipd changes on the machine itself: the virtual IP addresses on its interfaces.
+//
+// A [Watcher] turns netlink events into whole, immutable [State] snapshots. Events are only a reason to read
+// again; what counts is always the state, never the edge, so an overflow of the event socket costs one more read
+// and nothing else.
+//
+// A [Manager] owns the wanted addresses. Callers say per instance whether its addresses shall be there
+// ([Manager.Want]) and which they are ([Manager.Configure]); one worker makes the kernel agree, removals first,
+// additions one at a time and round-robin between instances, and says so after each ([Callbacks]). It repairs what
+// others take away and gives up, with a callback, when somebody keeps taking it away.
+//
+// # Whose address is it
+//
+// An address is vipd's, and only then ever removed, when vipd added it, when a predecessor with the same state file
+// did, or when it equals (address, prefix length, interface) a configured virtual address of an instance that is
+// not its owner (priority 255). Addresses that vipd adds carry IFA_PROTO 112 where the kernel keeps it (Linux 5.18).
+// The mark alone never makes an address removable, because another vipd with another state directory may share the
+// network namespace; it is evidence that an address is virtual and no base address. Two exceptions protect the
+// machine: the owner's own address is left alone unless vipd added it, and so is an unmarked, unrecorded address
+// that is the only one of its family on its interface: removing it could cut the machine off.
+package host
