@@ -1,0 +1,141 @@
+package garp
+
+import (
+	"slices"
+	"time"
+)
+
+// LinkChanged tells the state of an interface; Index 0: it is gone. A new MAC
+// or index, a link that came up, or for IPv6 a changed Router flag announces
+// the addresses of MASTERs on it. The same state again does nothing.
+func (p *Planner) LinkChanged(now time.Time, l Link) {
+	p.linksChanged(now, []Link{l})
+}
+
+// Links tells the state of all interfaces: those not named are gone.
+func (p *Planner) Links(now time.Time, links []Link) {
+	seen := make(map[string]bool, len(links))
+	for _, l := range links {
+		seen[l.Name] = true
+	}
+	all := slices.Clone(links)
+	for name := range p.links {
+		if !seen[name] {
+			all = append(all, Link{Name: name})
+		}
+	}
+	p.linksChanged(now, all)
+}
+
+func (p *Planner) linksChanged(now time.Time, links []Link) {
+	rerouted := false
+	renewed := map[string]bool{} // false: only the Router flag is new
+	for _, l := range links {
+		old := p.links[l.Name]
+		if l.Index == 0 {
+			l = Link{Name: l.Name}
+			delete(p.links, l.Name)
+		} else {
+			p.links[l.Name] = l
+		}
+		rerouted = rerouted || l.ARP != old.ARP || l.Base != old.Base || (l.Index == 0) != (old.Index == 0)
+		if l.Index == 0 || !l.Up || !l.ARP {
+			continue
+		}
+		if l.Index != old.Index || l.MAC != old.MAC || !old.Up || !old.ARP {
+			renewed[l.Name] = true
+		} else if l.Router != old.Router {
+			renewed[l.Name] = false
+		}
+	}
+	if rerouted {
+		p.relist()
+	}
+	if len(renewed) > 0 {
+		p.renew(now, renewed)
+	}
+}
+
+// renew announces the addresses of MASTERs on the links; those whose value is
+// false matter to IPv6 alone.
+func (p *Planner) renew(now time.Time, links map[string]bool) {
+	for _, in := range p.sorted() {
+		if !in.active {
+			continue
+		}
+		for _, t := range in.order {
+			all, ok := links[p.outbound(t)]
+			if ok && (all || KindOf(t.Address) == NA) {
+				p.begin(now, t)
+			}
+		}
+	}
+}
+
+// outbound names the interface that announces a target: the one it sits on,
+// or the instance's when that one carries no ARP (a VIP on lo).
+func (p *Planner) outbound(t *target) string {
+	name := t.Interface
+	l, known := p.links[name]
+	if name == "" || name == "lo" || known && !l.ARP {
+		return t.inst.cfg.Interface
+	}
+	return name
+}
+
+func (p *Planner) keyOf(t *target) queueKey {
+	name := p.outbound(t)
+	if base := p.links[name].Base; base != "" {
+		name = base
+	}
+	return queueKey{name, KindOf(t.Address)}
+}
+
+func (p *Planner) queueOf(t *target) *queue {
+	key := p.keyOf(t)
+	if q := p.byKey[key]; q != nil {
+		return q
+	}
+	q := &queue{key: key}
+	p.queues, p.byKey[key] = append(p.queues, q), q
+	p.regap()
+	return q
+}
+
+// relist moves queued targets to where they belong now.
+func (p *Planner) relist() {
+	for _, in := range p.sorted() {
+		for _, t := range in.order {
+			if t.queue != nil && t.queue.key != p.keyOf(t) {
+				p.dequeue(t)
+				p.enqueue(t)
+			}
+		}
+	}
+	p.regap()
+}
+
+// regap gives each queue the largest gap that an instance with addresses
+// there asks for, and forgets queues that are of no more use.
+func (p *Planner) regap() {
+	gaps := map[queueKey]time.Duration{}
+	for _, in := range p.instances {
+		for _, t := range in.order {
+			key := p.keyOf(t)
+			gap := in.cfg.Timing.GARPInterval
+			if key.kind == NA {
+				gap = in.cfg.Timing.GNAInterval
+			}
+			gaps[key] = max(gaps[key], gap)
+		}
+	}
+	p.queues = slices.DeleteFunc(p.queues, func(q *queue) bool {
+		gap, used := gaps[q.key]
+		q.gap = gap
+		if used || !q.empty() {
+			return false
+		}
+		delete(p.byKey, q.key)
+		return true
+	})
+}

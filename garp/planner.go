@@ -1,0 +1,280 @@
+package garp
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const (
+	// gatherQuiet is how long the repeats of an instance that became MASTER
+	// wait for the next address to be added before they start without it.
+	gatherQuiet = 100 * time.Millisecond
+	// gatherMax bounds that wait, counted from becoming MASTER.
+	gatherMax = time.Second
+	// slotMax is how far second bursts of addresses that were added one after
+	// the other may be drawn together, so that they go round as one burst.
+	slotMax = 100 * time.Millisecond
+)
+
+// Planner decides which frame is sent when. It holds no clock: each method
+// that depends on time is told it, and Deadline says when to call Next again.
+// It is not safe for concurrent use.
+type Planner struct {
+	instances map[string]*instance
+	links     map[string]Link
+	queues    []*queue
+	byKey     map[queueKey]*queue
+	turn      int       // queue that Next looks at first
+	timer     time.Time // no instance deadline is due before; zero: none
+	drops     []Drop
+}
+
+// instance is what the planner keeps of a virtual router.
+type instance struct {
+	cfg    Instance
+	active bool
+
+	targets map[netip.Addr]*target
+	order   []*target // in announcement order
+	present int       // targets that are present
+
+	master      time.Time // became MASTER
+	gather      time.Time // repeats wait until then; zero: they do not
+	held        fifo      // targets whose repeats wait
+	lowerSecond time.Time // second burst after a losing advert; zero: none
+	refresh     time.Time // next refresh; zero: none
+
+	stats InstanceStatus // counters only
+}
+
+// target is one address of an instance.
+type target struct {
+	Target
+	inst    *instance
+	present bool
+	fresh   bool      // nothing was sent since it had to be announced
+	pending int       // frames wanted
+	queue   *queue    // where it is listed; nil: nowhere
+	early   bool      // listed among those not announced yet
+	second  time.Time // its second burst; zero: none
+}
+
+// NewPlanner makes a planner that knows no instance and no link.
+func NewPlanner() *Planner {
+	return &Planner{instances: map[string]*instance{}, links: map[string]Link{}, byKey: map[queueKey]*queue{}}
+}
+
+// Announce starts a burst for each present address of the instance.
+func (p *Planner) Announce(now time.Time, name string, b Burst) {
+	in := p.instance(name)
+	if b == BurstLowerPrio {
+		p.lowerPrio(now, in)
+		return
+	}
+	in.active = true
+	in.master = now
+	in.lowerSecond = time.Time{}
+	if in.present < len(in.order) {
+		in.gather = now.Add(gatherQuiet)
+		p.arm(in.gather)
+	}
+	in.refresh = time.Time{}
+	if tm := in.cfg.Timing; tm.Refresh > 0 {
+		in.refresh = now.Add(tm.MasterDelay + tm.Refresh)
+		p.arm(in.refresh)
+	}
+	for _, t := range in.order {
+		p.begin(now, t)
+	}
+}
+
+// lowerPrio answers a losing advert.
+func (p *Planner) lowerPrio(now time.Time, in *instance) {
+	tm := in.cfg.Timing
+	if tm.LowerPrioRepeat <= 0 || !in.active {
+		return
+	}
+	p.burst(in, tm.LowerPrioRepeat)
+	if tm.LowerPrioDelay > 0 {
+		in.lowerSecond = now.Add(tm.LowerPrioDelay)
+		p.arm(in.lowerSecond)
+	}
+}
+
+// Stop ends the announcements of the instance and drops its queued frames.
+func (p *Planner) Stop(name string) {
+	in, ok := p.instances[name]
+	if !ok {
+		return
+	}
+	in.active = false
+	in.gather, in.lowerSecond, in.refresh = time.Time{}, time.Time{}, time.Time{}
+	for _, q := range p.queues {
+		drop := func(t *target) bool { return t.inst == in }
+		q.first.remove(drop)
+		q.repeat.remove(drop)
+	}
+	in.held = fifo{}
+	for _, t := range in.order {
+		t.queue, t.pending, t.second = nil, 0, time.Time{}
+	}
+}
+
+// Present says that the address is in the kernel, on t.Interface. While its
+// instance is MASTER the address is announced.
+func (p *Planner) Present(now time.Time, t Target) {
+	in := p.instance(t.Instance)
+	tg := in.target(t)
+	if t.Interface != "" && t.Interface != tg.Interface {
+		p.dequeue(tg)
+		tg.Interface = t.Interface
+	}
+	if !tg.present {
+		tg.present = true
+		in.present++
+	}
+	if !in.active {
+		return
+	}
+	if !in.gather.IsZero() {
+		in.gather = now.Add(gatherQuiet)
+		if limit := in.master.Add(gatherMax); in.gather.After(limit) {
+			in.gather = limit
+		}
+		p.arm(in.gather)
+	}
+	p.begin(now, tg)
+	if in.present == len(in.order) {
+		p.release(in)
+	}
+}
+
+// Absent says that the address has left the kernel.
+func (p *Planner) Absent(t Target) {
+	in, ok := p.instances[t.Instance]
+	if !ok {
+		return
+	}
+	tg, ok := in.targets[t.Address.Unmap()]
+	if !ok || !tg.present {
+		return
+	}
+	tg.present = false
+	in.present--
+	p.cancel(tg)
+}
+
+// begin starts the full announcement of one address: a burst now, a second
+// one MasterDelay later. Second bursts of addresses that came within one slot
+// fall together.
+func (p *Planner) begin(now time.Time, t *target) {
+	in := t.inst
+	if !in.active || !t.present {
+		return
+	}
+	t.fresh = true
+	p.want(t, in.cfg.Timing.MasterRepeat)
+	t.second = time.Time{}
+	if d := in.cfg.Timing.MasterDelay; d > 0 {
+		slot := max(1, min(slotMax, d/10))
+		t.second = in.master.Add(now.Sub(in.master)/slot*slot + d)
+		p.arm(t.second)
+	}
+}
+
+// burst asks for frames of each present address.
+func (p *Planner) burst(in *instance, frames int) {
+	for _, t := range in.order {
+		if t.present {
+			p.want(t, frames)
+		}
+	}
+}
+
+// release lets the repeats of an instance go.
+func (p *Planner) release(in *instance) {
+	in.gather = time.Time{}
+	for in.held.len() > 0 {
+		t := in.held.pop()
+		t.queue.repeat.push(t)
+	}
+}
+
+// arm makes sure that deadlines are looked at when at has come.
+func (p *Planner) arm(at time.Time) {
+	if p.timer.IsZero() || at.Before(p.timer) {
+		p.timer = at
+	}
+}
+
+// expire does what is due, and finds the next deadline.
+func (p *Planner) expire(now time.Time) {
+	if p.timer.IsZero() || now.Before(p.timer) {
+		return
+	}
+	p.timer = time.Time{}
+	for _, name := range slices.Sorted(maps.Keys(p.instances)) {
+		if in := p.instances[name]; in.active {
+			p.expireInstance(now, in)
+		}
+	}
+}
+
+func (p *Planner) expireInstance(now time.Time, in *instance) {
+	if p.due(now, in.gather) {
+		p.release(in)
+	}
+	for _, t := range in.order {
+		if p.due(now, t.second) {
+			t.second = time.Time{}
+			p.want(t, max(1, in.cfg.Timing.MasterRepeat))
+		}
+	}
+	if p.due(now, in.lowerSecond) {
+		in.lowerSecond = time.Time{}
+		p.burst(in, in.cfg.Timing.LowerPrioRepeat)
+	}
+	if p.due(now, in.refresh) {
+		// Keep the phase; after a pause of the process skip what was missed.
+		every := in.cfg.Timing.Refresh
+		in.refresh = in.refresh.Add((now.Sub(in.refresh)/every + 1) * every)
+		p.arm(in.refresh)
+		p.burst(in, max(1, in.cfg.Timing.RefreshRepeat))
+	}
+}
+
+// due tells whether a deadline has come, and re-arms one that has not.
+func (p *Planner) due(now, at time.Time) bool {
+	if at.IsZero() {
+		return false
+	}
+	if now.Before(at) {
+		p.arm(at)
+		return false
+	}
+	return true
+}
+
+// instance finds an instance, or makes a place for one that is not configured
+// yet, so that no order of calls loses an announcement.
+func (p *Planner) instance(name string) *instance {
+	in, ok := p.instances[name]
+	if !ok {
+		in = &instance{cfg: Instance{Name: name}, targets: map[netip.Addr]*target{}}
+		p.instances[name] = in
+	}
+	return in
+}
+
+func (in *instance) target(t Target) *target {
+	t.Address = t.Address.Unmap()
+	tg, ok := in.targets[t.Address]
+	if !ok {
+		tg = &target{Target: t, inst: in}
+		in.targets[t.Address] = tg
+		in.order = append(in.order, tg)
+	}
+	return tg
+}
