@@ -1,0 +1,354 @@
+// Package reconcile keeps the kernel's IPVS table equal to the wanted one.
+//
+// Start-up, health change, reload and repair are the same call, [Reconciler.Set]. One goroutine, [Reconciler.Run], diffs
+// the wanted table against what the kernel has acknowledged and applies the difference: first what adds capacity, then
+// what removes it, and the second only for pools whose wanted servers are really there. A change that the kernel refuses
+// is retried with back-off, while the others go on.
+//
+// Services are ours when they are, or were since the last clean stop, in a wanted table; all others are never touched.
+// A file remembers them, so that what a crashed predecessor left behind is taken over in place if it is still wanted, and
+// deleted if not. The kernel sends no events: it is compared every few seconds, at most [MaxLoad] of one CPU, and what
+// others changed is put right.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/ipvs"
+)
+
+const (
+	// CheckPeriod is the time between two looks at the kernel's table while a look is cheap.
+	CheckPeriod = 2 * time.Second
+	// FullReadPeriod is the longest time between two complete reads; the cheap look in between may miss rare fields.
+	FullReadPeriod = 30 * time.Second
+	// MaxLoad is the share of one CPU that looking may take; a look that costs more than CheckPeriod*MaxLoad is made less often.
+	MaxLoad = 0.02
+
+	retryMin = 100 * time.Millisecond
+	retryMax = 5 * time.Second
+	passes   = 3 // attempts in a row to get in step after an error, before waiting
+)
+
+// Kernel is the table to keep right. Calls must return in bounded time.
+type Kernel interface {
+	// Read returns the whole table, foreign services too.
+	Read() (ipvs.Snapshot, error)
+	// Same reports, cheaply, whether the kernel's table still looks like t.
+	Same(t ipvs.Table) (bool, error)
+	// Apply makes the changes in order and returns an error (nil for success) for each.
+	Apply(ops []ipvs.Op) []error
+}
+
+// Reconciler owns the services it is told of. Its methods may be called from any goroutine.
+type Reconciler struct {
+	kernel    Kernel
+	stateFile string
+	log       *zap.Logger
+
+	wake     chan struct{}
+	requests chan request
+	done     chan struct{} // closed when Run has returned
+
+	mu       sync.Mutex // guards what follows
+	next     ipvs.Table // newest wanted table not yet taken; nil when none
+	released bool
+	state    state // written by the loop only
+}
+
+// state is what the loop knows and Status shows.
+type state struct {
+	kernel   ipvs.Snapshot // as read, and changed by every acknowledged change; Table is nil before the first read
+	want     ipvs.Table    // nil before the first Set; never modified
+	owned    map[ipvs.Key]bool
+	failures map[ipvs.Target]*Failure
+	held     []ipvs.Op // removals kept back by the last pass
+	pending  int
+	repairs  uint64
+	readErr  error
+	fileErr  error
+	lastRead time.Time
+	lastSync time.Time
+	period   time.Duration
+}
+
+type request struct {
+	release bool
+	answer  chan error // buffered
+}
+
+// New returns a reconciler of kernel. stateFile remembers which services are ours; empty for none, losing it does no harm.
+func New(kernel Kernel, stateFile string, log *zap.Logger) *Reconciler {
+	return &Reconciler{
+		kernel: kernel, stateFile: stateFile, log: log,
+		wake: make(chan struct{}, 1), requests: make(chan request), done: make(chan struct{}),
+		state: state{owned: map[ipvs.Key]bool{}, failures: map[ipvs.Target]*Failure{}, period: CheckPeriod},
+	}
+}
+
+// Set gives the wanted table; the latest wins. It never blocks. The caller must not modify want afterwards.
+func (r *Reconciler) Set(want ipvs.Table) {
+	if want == nil {
+		want = ipvs.Table{}
+	}
+	r.mu.Lock()
+	if !r.released {
+		r.next = want
+	}
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Refresh reads the kernel now and returns the status with fresh connection counts, or the last known one with an error.
+func (r *Reconciler) Refresh(ctx context.Context) (Status, error) {
+	err := r.ask(ctx, request{answer: make(chan error, 1)})
+	return r.Status(), err
+}
+
+// Release deletes our services from the kernel and returns when they are gone, or with an error that names what is left.
+// From then on Set does nothing. It may be called while Run runs or after it.
+func (r *Reconciler) Release(ctx context.Context) error {
+	r.mu.Lock()
+	r.released, r.next = true, nil
+	r.mu.Unlock()
+	err := r.ask(ctx, request{release: true, answer: make(chan error, 1)})
+	if errors.Is(err, errStopped) {
+		return r.release()
+	}
+	return err
+}
+
+var errStopped = errors.New("the IPVS reconciler has stopped")
+
+func (r *Reconciler) ask(ctx context.Context, q request) error {
+	select {
+	case r.requests <- q:
+	case <-r.done:
+		return errStopped
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the IPVS reconciler: %w", ctx.Err())
+	}
+	select {
+	case err := <-q.answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the IPVS reconciler: %w", ctx.Err())
+	}
+}
+
+// Run works until ctx ends, which is no error. It may be called once.
+func (r *Reconciler) Run(ctx context.Context) error {
+	defer close(r.done)
+	r.loadOwned()
+	l := loop{Reconciler: r}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var q request
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.wake:
+		case <-timer.C:
+		case q = <-r.requests:
+		}
+		var err error
+		switch {
+		case q.release:
+			err = r.release()
+		default:
+			err = l.step(q.answer != nil)
+		}
+		if q.answer != nil {
+			q.answer <- err
+		}
+		timer.Reset(l.untilNext())
+	}
+}
+
+// loop is the part of the state that only Run's goroutine needs.
+type loop struct {
+	*Reconciler
+	mustRead  bool      // the acknowledged table may be wrong
+	readRetry time.Time // when a failed read may be tried again
+	readDelay time.Duration
+	nextCheck time.Time
+	lastFull  time.Time
+}
+
+// step brings the kernel as near to the wanted table as it will go now.
+func (l *loop) step(refresh bool) error {
+	fresh := l.takeWant()
+	if refresh || l.state.kernel.Table == nil {
+		l.mustRead = true
+	}
+	if fresh || refresh {
+		l.readRetry = time.Time{}
+	}
+	l.check()
+	var readErr error
+	for range passes {
+		if l.mustRead && !time.Now().Before(l.readRetry) {
+			readErr = l.read()
+		}
+		if l.state.kernel.Table == nil || l.state.want == nil {
+			break
+		}
+		if ok := l.sync(fresh); ok {
+			break
+		}
+		fresh, l.mustRead = false, true
+	}
+	return readErr
+}
+
+// takeWant makes the newest wanted table the current one and its services ours.
+func (l *loop) takeWant() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.next == nil {
+		return false
+	}
+	l.state.want, l.next = l.next, nil
+	grown := false
+	for k := range l.state.want {
+		grown = grown || !l.state.owned[k]
+		l.state.owned[k] = true
+	}
+	if grown {
+		l.saveOwned()
+	}
+	return true
+}
+
+// check looks whether others changed the table, when it is time to.
+func (l *loop) check() {
+	now := time.Now()
+	if l.mustRead || l.state.want == nil || now.Before(l.nextCheck) {
+		return
+	}
+	if now.Sub(l.lastFull) >= FullReadPeriod {
+		l.mustRead = true
+		return
+	}
+	same, err := l.kernel.Same(l.state.kernel.Table)
+	l.schedule(time.Since(now))
+	l.mustRead = err != nil || !same
+}
+
+// schedule sets the time of the next check by what the last one cost.
+func (l *loop) schedule(cost time.Duration) {
+	period := max(CheckPeriod, time.Duration(float64(cost)/MaxLoad))
+	l.nextCheck = time.Now().Add(period)
+	l.mu.Lock()
+	l.state.period = period
+	l.mu.Unlock()
+}
+
+// read replaces the acknowledged table by the kernel's and counts what others changed.
+func (l *loop) read() error {
+	start := time.Now()
+	snap, err := l.kernel.Read()
+	if err != nil {
+		l.readDelay = min(max(2*l.readDelay, retryMin), retryMax)
+		l.readRetry = time.Now().Add(l.readDelay)
+		err = fmt.Errorf("reading the IPVS table: %w", err)
+		l.mu.Lock()
+		news := l.state.readErr == nil || l.state.readErr.Error() != err.Error()
+		l.state.readErr = err
+		l.mu.Unlock()
+		if news {
+			l.log.Error("IPVS cannot be read; trying again", zap.Error(err), zap.Duration("longest_pause", retryMax))
+		}
+		return err
+	}
+	now := time.Now()
+	if l.lastFull.IsZero() || now.Sub(start) < time.Duration(float64(CheckPeriod)*MaxLoad) {
+		l.nextCheck = now.Add(CheckPeriod)
+	}
+	l.mustRead, l.readDelay, l.readRetry, l.lastFull = false, 0, time.Time{}, now
+	foreign := l.changedByOthers(snap.Table)
+	l.mu.Lock()
+	recovered := l.state.readErr != nil
+	l.state.kernel, l.state.readErr, l.state.lastRead = snap, nil, now
+	l.state.repairs += uint64(len(foreign))
+	l.mu.Unlock()
+	if recovered {
+		l.log.Info("IPVS can be read again")
+	}
+	for _, op := range foreign[:min(len(foreign), 10)] {
+		l.log.Warn("IPVS entry of ours was changed by another program; putting it back", append(fields(op), zap.Stringer("repair", op))...)
+	}
+	if n := len(foreign); n > 10 {
+		l.log.Warn("more IPVS entries of ours were changed by another program; putting them back", zap.Int("entries", n-10))
+	}
+	return nil
+}
+
+// changedByOthers returns what would restore our services in the kernel's table as we last knew it.
+func (l *loop) changedByOthers(read ipvs.Table) []ipvs.Op {
+	if l.state.kernel.Table == nil {
+		return nil
+	}
+	known := ipvs.Table{}
+	for k, p := range l.state.kernel.Table {
+		if l.state.owned[k] {
+			known[k] = p
+		}
+	}
+	var ops []ipvs.Op
+	for _, op := range ipvs.Diff(read, known, func(k ipvs.Key) bool { return l.state.owned[k] }) {
+		// What failed half-way is ours to explain, not another program's doing.
+		if l.state.failures[op.Target()] == nil {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// untilNext returns how long the loop may sleep.
+func (l *loop) untilNext() time.Duration {
+	if l.state.want == nil {
+		return time.Hour
+	}
+	next := l.nextCheck
+	if l.mustRead || l.state.kernel.Table == nil {
+		next = l.readRetry
+	}
+	for _, f := range l.state.failures {
+		if f.Next.Before(next) {
+			next = f.Next
+		}
+	}
+	return max(time.Until(next), 0)
+}
+
+func fields(op ipvs.Op) []zap.Field {
+	t := op.Target()
+	f := []zap.Field{zap.Stringer("service", t.Service)}
+	if t.Destination.IsValid() {
+		f = append(f, zap.Stringer("dest", t.Destination))
+	}
+	return f
+}
+
+// sortedTargets returns the keys of m in order.
+func sortedTargets[V any](m map[ipvs.Target]V) []ipvs.Target {
+	return slices.SortedFunc(maps.Keys(m), func(a, b ipvs.Target) int {
+		if c := a.Service.Compare(b.Service); c != 0 {
+			return c
+		}
+		return a.Destination.Compare(b.Destination)
+	})
+}

@@ -1,0 +1,82 @@
+package reconcile
+
+import (
+	"maps"
+	"time"
+
+	"vipd/ipvs"
+)
+
+// Failure is a change that the kernel refused and that will be tried again.
+type Failure struct {
+	Target   ipvs.Target
+	Op       ipvs.Op
+	Err      error
+	Since    time.Time
+	Attempts int
+	Next     time.Time
+
+	delay time.Duration
+}
+
+// Status is what the reconciler knows.
+type Status struct {
+	// Kernel holds our services as last read, with every change acknowledged since; its Table is nil before the first read.
+	Kernel ipvs.Snapshot
+	// Failures, by target, are changes that the kernel refused, and removals that wait for one of these.
+	Failures map[ipvs.Target]Failure
+	Err      error         // why the kernel or the state file cannot be used at all; nil when they can
+	Pending  int           // changes still to make
+	Repairs  uint64        // entries of ours that others changed and that were put back
+	LastRead time.Time     // of the whole table
+	LastSync time.Time     // when last nothing was left to do
+	Period   time.Duration // between two looks at the kernel
+}
+
+// InSync reports whether the kernel, as last known, is as wanted.
+func (s Status) InSync() bool {
+	return s.Kernel.Table != nil && s.Err == nil && s.Pending == 0 && !s.LastSync.IsZero()
+}
+
+// Status returns a copy of the present state without asking the kernel.
+func (r *Reconciler) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Status{
+		Failures: make(map[ipvs.Target]Failure, len(r.state.failures)), Err: r.state.readErr,
+		Pending: r.state.pending, Repairs: r.state.repairs, LastRead: r.state.lastRead, LastSync: r.state.lastSync, Period: r.state.period,
+	}
+	if s.Err == nil {
+		s.Err = r.state.fileErr
+	}
+	if r.next != nil {
+		s.Pending++
+	}
+	for _, op := range r.state.held {
+		s.Failures[op.Target()] = Failure{Target: op.Target(), Op: op, Err: errHeld, Since: r.state.lastSync}
+	}
+	for t, f := range r.state.failures {
+		s.Failures[t] = *f
+	}
+	if r.state.kernel.Table != nil {
+		s.Kernel = own(r.state.kernel, r.state.owned)
+	}
+	return s
+}
+
+// own copies the owned part of a snapshot.
+func own(snap ipvs.Snapshot, owned map[ipvs.Key]bool) ipvs.Snapshot {
+	out := ipvs.Snapshot{Table: ipvs.Table{}, Connections: make(map[ipvs.Target]ipvs.Connections, len(snap.Connections))}
+	for k := range owned {
+		p, ok := snap.Table[k]
+		if !ok {
+			continue
+		}
+		out.Table[k] = ipvs.Pool{Service: p.Service, Destinations: maps.Clone(p.Destinations)}
+		for a := range p.Destinations {
+			t := ipvs.Target{Service: k, Destination: a}
+			out.Connections[t] = snap.Connections[t]
+		}
+	}
+	return out
+}
