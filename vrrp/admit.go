@@ -1,0 +1,49 @@
+package vrrp
+
+import (
+	"net/netip"
+
+	"vipd/vrrp/packet"
+)
+
+// Admit makes the receive checks that need the router's configuration, in the
+// order of RFC 9568 §7.1 (RFC 3768 §7.1): TTL or hop limit, version, version 2's
+// authentication and interval; then whether the sender is ourselves, and whether
+// it is a stranger that happens to use our VRID. Only an advert for which Admit
+// returns DropNone may be handed to Handle.
+//
+// A stranger lists no address of ours. A list that overlaps is admitted and the
+// difference shown in Status; an empty list on either side, and SkipCheckAddr,
+// skip the test.
+func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.DropReason {
+	policy := packet.Policy{Version: m.cfg.Version, Interval: m.cfg.AdvertInterval}
+	if !m.cfg.IPv6 {
+		policy.AuthPass = m.cfg.AuthPass
+	}
+	if reason := packet.Verify(a, policy, ttl); reason != packet.DropNone {
+		return reason
+	}
+	switch {
+	case from.Is4() == m.cfg.IPv6:
+		return packet.DropFamily
+	case from == m.env.Source:
+		return packet.DropOwnSource
+	case m.state != Backup && m.state != Master:
+		return packet.DropNotRunning
+	}
+	if m.cfg.SkipCheckAddr || len(a.Addrs) == 0 || len(m.own) == 0 {
+		m.mismatch = false
+		return packet.DropNone
+	}
+	shared := 0
+	for _, addr := range a.Addrs {
+		if _, ok := m.own[addr]; ok {
+			shared++
+		}
+	}
+	if shared == 0 {
+		return packet.DropForeign
+	}
+	m.mismatch = shared != len(a.Addrs) || shared != len(m.own)
+	return packet.DropNone
+}

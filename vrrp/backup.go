@@ -1,0 +1,80 @@
+package vrrp
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"vipd/vrrp/packet"
+)
+
+// inBackup handles an event in BACKUP (RFC 9568 §6.4.2).
+func (m *Machine) inBackup(now time.Time, ev Event) {
+	switch ev.Kind {
+	case EventTick:
+		if now.Before(m.deadline) {
+			m.note("Tick %v before the deadline", m.deadline.Sub(now))
+			return
+		}
+		m.enterMaster(now, m.takeoverReason())
+	case EventAdvert:
+		m.backupAdvert(now, ev.Advert, ev.From)
+	case EventEnv:
+		before := m.DownInterval()
+		m.setEnv(&ev.Env)
+		if reason := m.fault(); reason != "" {
+			m.enterFault(now, reason)
+			return
+		}
+		m.shiftTimer(before)
+	default:
+		m.impossible(ev)
+	}
+}
+
+// backupAdvert is the receive rule of BACKUP. An advert that is not accepted
+// leaves the timer alone.
+func (m *Machine) backupAdvert(now time.Time, a *packet.Advert, from netip.Addr) {
+	m.heard = now
+	switch {
+	case a.Priority == packet.PriorityStop:
+		m.masterAddr, m.masterPriority = from, a.Priority
+		m.cause = causeResigned
+		m.deadline = now.Add(m.skew())
+	case a.Priority >= m.priority() || m.nopreempt():
+		m.learn(a, from)
+		m.cause = causeSilence
+		m.deadline = now.Add(m.DownInterval())
+	default: // we are better: let the timer run out and take over
+		m.masterAddr, m.masterPriority = from, a.Priority
+		m.cause = causeBetter
+	}
+}
+
+// enterBackup starts to listen for a full Master_Down_Interval. The caller has
+// settled the master's interval and given up what a MASTER has.
+func (m *Machine) enterBackup(now time.Time, reason string) {
+	m.cause = causeSilence
+	m.deadline = now.Add(m.DownInterval())
+	m.enter(now, Backup, reason)
+}
+
+// shiftTimer moves the running timer by the change of Master_Down_Interval: the
+// time already waited counts.
+func (m *Machine) shiftTimer(before time.Duration) {
+	m.deadline = m.deadline.Add(m.DownInterval() - before)
+}
+
+// takeoverReason tells why the timer ran out, in the operator's words.
+func (m *Machine) takeoverReason() string {
+	switch {
+	case m.cause == causeResigned:
+		return fmt.Sprintf("%v resigned (priority 0)", m.masterAddr)
+	case m.cause == causeBetter:
+		return fmt.Sprintf("preempting %v: our priority %d is higher than its %d", m.masterAddr, m.priority(), m.masterPriority)
+	case m.masterAddr.IsValid():
+		return fmt.Sprintf("no advert from %v for %v", m.masterAddr, m.DownInterval())
+	default:
+		return fmt.Sprintf("no master heard for %v", m.DownInterval())
+	}
+}

@@ -1,0 +1,53 @@
+package vrrp
+
+import (
+	"fmt"
+	"time"
+)
+
+// inInit handles an event in INIT: the router has not yet had an environment it
+// could start in. It starts with the first one that is usable, so the time it
+// listens begins when it can hear (RFC 9568 §6.4.1, event Startup).
+func (m *Machine) inInit(now time.Time, ev Event) {
+	if ev.Kind != EventEnv {
+		m.impossible(ev)
+		return
+	}
+	m.setEnv(&ev.Env)
+	switch reason := m.fault(); {
+	case reason != "":
+		m.enterFault(now, reason)
+	case m.env.Pending: // silently until the tracker has a result
+	default:
+		m.startup(now)
+	}
+}
+
+// startup leaves INIT or FAULT (RFC 9568 §6.4.1): an owner is MASTER at once,
+// everybody else listens for a full Master_Down_Interval of its own interval.
+func (m *Machine) startup(now time.Time) {
+	m.forget()
+	if m.cfg.Owner() {
+		m.enterMaster(now, "owner of the addresses (priority 255)")
+		return
+	}
+	m.enterBackup(now, fmt.Sprintf("listening for a master for %v", m.DownInterval()))
+}
+
+// enterInit ends the router's life. Only Shutdown leads here.
+func (m *Machine) enterInit(now time.Time, reason string) {
+	m.deadline = time.Time{}
+	m.enter(now, Init, reason)
+}
+
+// shutdown gives everything up (RFC 9568 §6.4.2, §6.4.3, event Shutdown).
+func (m *Machine) shutdown(now time.Time) {
+	m.stopped = true
+	if m.state == Init {
+		return
+	}
+	if m.state == Master {
+		m.resign()
+	}
+	m.enterInit(now, "shut down")
+}

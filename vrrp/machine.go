@@ -1,0 +1,207 @@
+package vrrp
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"vipd/vrrp/packet"
+)
+
+// Machine is one virtual router. It does nothing by itself: Handle turns events
+// into the actions its caller carries out, and Deadline says when the caller owes
+// it an EventTick. It is not safe for concurrent use.
+type Machine struct {
+	cfg Config
+	own map[netip.Addr]struct{} // cfg.Addresses as a set
+	env Env
+
+	state    State
+	since    time.Time
+	reason   string
+	deadline time.Time // zero: none
+	stopped  bool
+
+	masterAddr     netip.Addr
+	masterPriority uint8
+	masterInterval time.Duration // Master_Adver_Interval: learned in version 3, own otherwise
+	learned        bool          // masterInterval came from a master
+	heard          time.Time     // last admitted advert
+	mismatch       bool          // it listed other addresses than ours
+	cause          cause         // what a takeover would be due to
+
+	answered time.Time // last time a losing advert was answered
+	owed     owed      // what the coming advert answers
+
+	actions []Action
+}
+
+// cause is why a BACKUP whose timer runs out takes over.
+type cause uint8
+
+const (
+	causeSilence  cause = iota // nothing heard
+	causeResigned              // the master sent priority 0
+	causeBetter                // only adverts of a lower priority were heard
+)
+
+// owed says what an answer that was put off has to contain.
+type owed uint8
+
+const (
+	owedNothing  owed = iota
+	owedAdvert        // an advert
+	owedAnnounce      // an advert and a burst of announcements
+)
+
+// New returns a machine in INIT. It leaves INIT with the first usable environment.
+func New(cfg Config) *Machine {
+	m := &Machine{actions: make([]Action, 0, 8)}
+	m.setConfig(&cfg)
+	m.masterInterval = m.cfg.AdvertInterval
+	return m
+}
+
+// Handle applies one event at time now and returns what is to be done, in order.
+// The slice is valid until the next call. An event that makes no sense in the
+// current state changes nothing and comes back as a Note.
+func (m *Machine) Handle(now time.Time, ev Event) []Action {
+	m.actions = m.actions[:0]
+	switch {
+	case m.stopped:
+		m.note("%s after shutdown", ev.Kind)
+	case ev.Kind == EventShutdown:
+		m.shutdown(now)
+	case ev.Kind == EventConfig && ev.Config != nil:
+		m.reconfigure(now, ev.Config)
+	case ev.Kind == EventConfig, ev.Kind == EventAdvert && ev.Advert == nil, ev.Kind > EventShutdown:
+		m.note("malformed event %s", ev.Kind)
+	default:
+		m.dispatch(now, ev)
+	}
+	return m.actions
+}
+
+// dispatch hands an event to the function of the current state.
+func (m *Machine) dispatch(now time.Time, ev Event) {
+	switch m.state {
+	case Init:
+		m.inInit(now, ev)
+	case Backup:
+		m.inBackup(now, ev)
+	case Master:
+		m.inMaster(now, ev)
+	case Fault:
+		m.inFault(now, ev)
+	}
+}
+
+// Deadline is when the machine wants an EventTick: the next advert in MASTER, the
+// end of the listening in BACKUP, false in INIT and FAULT.
+func (m *Machine) Deadline() (time.Time, bool) { return m.deadline, !m.deadline.IsZero() }
+
+// State returns the current state.
+func (m *Machine) State() State { return m.state }
+
+// DownInterval is the current Master_Down_Interval: how long after the last
+// advert of a master this router would take over.
+func (m *Machine) DownInterval() time.Duration {
+	return MasterDownInterval(m.cfg.Version, m.priority(), m.masterInterval, m.cfg.DownTimerAdverts)
+}
+
+// Status returns a snapshot.
+func (m *Machine) Status() Status {
+	return Status{
+		State: m.state, Since: m.since, Reason: m.reason,
+		Priority: m.cfg.Priority, EffectivePriority: m.priority(),
+		MasterAddress: m.masterAddr, MasterPriority: m.masterPriority, MasterInterval: m.masterInterval,
+		Deadline: m.deadline, AddressMismatch: m.mismatch, LastHeard: m.heard,
+	}
+}
+
+// Advert fills a with the advert to send at the given priority. Addrs is
+// overwritten in place, so an Advert used again needs no allocation.
+func (m *Machine) Advert(a *packet.Advert, priority uint8) {
+	addrs := append(a.Addrs[:0], m.cfg.Addresses...)
+	*a = packet.Advert{
+		Version: m.cfg.Version, VRID: m.cfg.VRID, Priority: priority,
+		Interval: m.cfg.AdvertInterval, Addrs: addrs, Form: m.cfg.Form,
+	}
+	if m.cfg.Version == packet.Version2 && !m.cfg.IPv6 {
+		a.SetPassword(m.cfg.AuthPass)
+	}
+}
+
+// setConfig copies cfg in.
+func (m *Machine) setConfig(cfg *Config) {
+	m.cfg = *cfg
+	m.cfg.Addresses = slices.Clone(cfg.Addresses)
+	m.own = make(map[netip.Addr]struct{}, len(cfg.Addresses))
+	for _, a := range cfg.Addresses {
+		m.own[a] = struct{}{}
+	}
+}
+
+// setEnv copies env in.
+func (m *Machine) setEnv(env *Env) {
+	m.env = *env
+	m.env.Faults = slices.Clone(env.Faults)
+}
+
+// priority is the effective priority (255 for an owner).
+func (m *Machine) priority() uint8 { return EffectivePriority(m.cfg.Priority, m.env.Weight) }
+
+// skew is the current Skew_Time.
+func (m *Machine) skew() time.Duration {
+	return SkewTime(m.cfg.Version, m.priority(), m.masterInterval)
+}
+
+// nopreempt reports whether a lower priority is accepted in BACKUP.
+func (m *Machine) nopreempt() bool {
+	return m.cfg.NoPreempt && !m.cfg.WantMaster && !m.cfg.Owner()
+}
+
+// fault returns why the router cannot take part, "" when it can.
+func (m *Machine) fault() string {
+	if len(m.env.Faults) > 0 {
+		return strings.Join(m.env.Faults, "; ")
+	}
+	if !m.env.Source.IsValid() {
+		return m.cfg.Interface + " has no address to send adverts from"
+	}
+	return ""
+}
+
+// learn notes an accepted advert: who is master, and in version 3 its interval
+// (RFC 9568 §6.4.2).
+func (m *Machine) learn(a *packet.Advert, from netip.Addr) {
+	m.masterAddr, m.masterPriority = from, a.Priority
+	if m.cfg.Version == packet.Version3 {
+		m.masterInterval, m.learned = a.Interval, true
+	}
+}
+
+// forget drops what was learned from a master.
+func (m *Machine) forget() {
+	m.masterAddr, m.masterPriority, m.masterInterval = netip.Addr{}, 0, m.cfg.AdvertInterval
+	m.cause, m.learned = causeSilence, false
+}
+
+// enter changes the state and reports it. Only the enter functions of the states
+// call it.
+func (m *Machine) enter(now time.Time, to State, reason string) {
+	from := m.state
+	m.state, m.since, m.reason = to, now, reason
+	m.do(Action{Kind: Transition, From: from, To: to, Reason: reason})
+}
+
+func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }
+
+func (m *Machine) note(format string, args ...any) {
+	m.do(Action{Kind: Note, Reason: fmt.Sprintf(format, args...)})
+}
+
+// impossible reports an event that the current state cannot have.
+func (m *Machine) impossible(ev Event) { m.note("%s in %s", ev.Kind, m.state) }

@@ -1,0 +1,156 @@
+package vrrp
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"vipd/vrrp/packet"
+)
+
+// maxAnswerGap is the longest pause between two answers to losing adverts. The
+// pause is half an interval when that is shorter.
+const maxAnswerGap = 10 * time.Millisecond
+
+// inMaster handles an event in MASTER (RFC 9568 §6.4.3).
+func (m *Machine) inMaster(now time.Time, ev Event) {
+	switch ev.Kind {
+	case EventTick:
+		m.masterTick(now)
+	case EventAdvert:
+		m.masterAdvert(now, ev.Advert, ev.From)
+	case EventEnv:
+		m.masterEnv(now, &ev.Env)
+	default:
+		m.impossible(ev)
+	}
+}
+
+// masterTick sends the advert that is due. The next one is due one interval after
+// this one was due, not after it was sent, so the schedule does not drift. After a
+// pause longer than an interval (a frozen process) the missed adverts are not made
+// up for: the schedule starts again from now.
+func (m *Machine) masterTick(now time.Time) {
+	if now.Before(m.deadline) {
+		m.note("Tick %v before the deadline", m.deadline.Sub(now))
+		return
+	}
+	if m.owed != owedNothing {
+		m.answered = now
+	}
+	due := m.deadline
+	if now.Sub(due) >= m.cfg.AdvertInterval {
+		due = now
+	}
+	m.send(due)
+}
+
+// send sends an advert, with the announcements owed, and puts the next advert one
+// interval after due.
+func (m *Machine) send(due time.Time) {
+	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
+	if m.owed == owedAnnounce {
+		m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
+	}
+	m.owed = owedNothing
+	m.masterPriority = m.priority()
+	m.deadline = due.Add(m.cfg.AdvertInterval)
+}
+
+// masterAdvert is the receive rule of MASTER.
+func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr) {
+	m.heard = now
+	own := m.priority()
+	switch {
+	case a.Priority == packet.PriorityStop:
+		m.answer(now, owedAdvert)
+	case a.Priority > own:
+		m.yield(now, a, from, fmt.Sprintf("%v has the higher priority %d (ours %d)", from, a.Priority, own))
+	case a.Priority == own && m.env.Source.Less(from):
+		m.yield(now, a, from, fmt.Sprintf("%v has the same priority %d and the higher address (ours %v)", from, own, m.env.Source))
+	case m.cfg.LowerPrioNoAdvert:
+		m.reassert(now)
+	default:
+		m.answer(now, owedAnnounce)
+	}
+}
+
+// answer answers an advert at once (RFC 9568 §6.4.3), with announcements when the
+// sender may have made its own. Answers keep a small distance: what comes earlier
+// is answered together, so that neither a queue of old adverts after a pause nor a
+// flood makes us flood the network.
+func (m *Machine) answer(now time.Time, what owed) {
+	m.owed = max(m.owed, what)
+	if next := m.answered.Add(m.answerGap()); now.Before(next) {
+		if next.Before(m.deadline) {
+			m.deadline = next
+		}
+		return
+	}
+	m.answered = now
+	m.send(now)
+}
+
+// reassert announces without an advert (LowerPrioNoAdvert), as seldom as answer.
+func (m *Machine) reassert(now time.Time) {
+	if now.Before(m.answered.Add(m.answerGap())) {
+		m.owed = owedAnnounce // with the next advert
+		return
+	}
+	m.answered = now
+	m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
+}
+
+func (m *Machine) answerGap() time.Duration { return min(maxAnswerGap, m.cfg.AdvertInterval/2) }
+
+// masterEnv takes a new environment. A priority that fell is told at once: a
+// better BACKUP starts to count that much earlier.
+func (m *Machine) masterEnv(now time.Time, env *Env) {
+	before := m.priority()
+	m.setEnv(env)
+	if reason := m.fault(); reason != "" {
+		m.resign()
+		m.enterFault(now, reason)
+		return
+	}
+	if m.priority() < before {
+		m.send(now)
+	}
+}
+
+// enterMaster takes the addresses over (RFC 9568 §6.4.1 (115), §6.4.2 (395)):
+// advert first, so that another master withdraws as early as possible.
+func (m *Machine) enterMaster(now time.Time, reason string) {
+	m.forget() // the interval learned was the old master's
+	m.masterAddr = m.env.Source
+	m.answered, m.owed = time.Time{}, owedNothing
+	m.send(now)
+	m.do(Action{Kind: AddAddresses})
+	m.do(Action{Kind: Announce, Burst: BurstMaster})
+	m.enter(now, Master, reason)
+}
+
+// yield leaves the addresses to a better router. One last, losing advert goes out
+// after our announcements ended: it makes a winner that never heard us, and so
+// never left MASTER, announce itself again. (keepalived: higher_prio_send_advert.)
+func (m *Machine) yield(now time.Time, a *packet.Advert, from netip.Addr, reason string) {
+	m.release()
+	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
+	m.masterInterval = m.cfg.AdvertInterval
+	m.learn(a, from)
+	m.enterBackup(now, reason)
+}
+
+// resign leaves the addresses to whoever is there: priority 0 first, so that the
+// others' skew time runs while the addresses are removed.
+func (m *Machine) resign() {
+	m.do(Action{Kind: SendAdvert, Priority: packet.PriorityStop})
+	m.release()
+}
+
+// release gives up what a MASTER has.
+func (m *Machine) release() {
+	m.owed = owedNothing
+	m.do(Action{Kind: StopAnnounce})
+	m.do(Action{Kind: RemoveAddresses})
+}

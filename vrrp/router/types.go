@@ -1,0 +1,143 @@
+package router
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"vipd/vrrp"
+	"vipd/vrrp/packet"
+)
+
+// Instance is one virtual router as configured.
+type Instance struct {
+	vrrp.Config
+	Group           netip.Addr // multicast destination
+	Source          netip.Addr // configured source address; invalid: the interface's own
+	TrackInterfaces []Track
+	TrackScripts    []Track
+}
+
+// Equal reports whether a and b are the same in every field.
+func (a *Instance) Equal(b *Instance) bool {
+	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.Source == b.Source &&
+		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts)
+}
+
+// Track is one line of track_interface or track_script.
+type Track struct {
+	Name    string
+	Weight  int  // 0: FAULT while bad; > 0: added while good; < 0: subtracted while bad
+	Reverse bool // weight 0: FAULT while good; otherwise the weight's sign is turned
+}
+
+// Link is the state of one network interface. An interface that is missing from
+// the map given to HostState does not exist.
+type Link struct {
+	Index   int        // changes when the interface is re-created
+	Up      bool       // IFF_UP
+	Carrier bool       // IFF_RUNNING
+	Source4 netip.Addr // primary IPv4 address that is not one of our VIPs; invalid: none
+	Source6 netip.Addr // link-local address that is not tentative, without zone, and not one of our VIPs; invalid: none
+	Addrs   []netip.Addr
+}
+
+// Endpoint is what one instance needs of the sockets.
+type Endpoint struct {
+	Instance  string
+	Interface string
+	Index     int // of Interface now
+	IPv6      bool
+	Group     netip.Addr
+	VRID      uint8
+}
+
+// Ports are the outside world. Every method is called from the router's goroutine
+// and must return at once: queue whatever takes time.
+type Ports struct {
+	Sender    Sender
+	Addresses Addresses
+	Announcer Announcer
+	Observer  Observer
+	Alarm     Alarm // nil: the standard library's timer, whose ticks may be a millisecond late
+}
+
+// Sender sends adverts.
+type Sender interface {
+	// SendAdvert sends a from src. The advert may be used until it returns.
+	SendAdvert(instance string, src netip.Addr, a *packet.Advert) error
+	// Sync opens and closes sockets so that exactly the endpoints are served, and
+	// returns an error for each instance whose socket could not be opened. It is
+	// called when the set changes, also when an Index changes, and once a second
+	// while there are errors.
+	Sync(endpoints []Endpoint) map[string]error
+}
+
+// Addresses puts the virtual addresses of an instance on the host, or off it.
+type Addresses interface {
+	Want(instance string, present bool)
+}
+
+// Announcer tells the network where the virtual addresses are.
+type Announcer interface {
+	Announce(instance string, b vrrp.Burst)
+	Stop(instance string) // drops what is queued and planned
+}
+
+// Observer hears what happened.
+type Observer interface {
+	Transition(t TransitionEvent)
+	// Dropped reports a received advert that was not acted on, at most once a
+	// minute for an instance, reason and source; Status counts all of them.
+	Dropped(d Drop)
+	// Note reports something an operator should know, at most once a minute for an
+	// instance and text.
+	Note(n Note)
+}
+
+// Alarm wakes the router. Set replaces the time set before; C delivers after it.
+// A delivery too many does no harm.
+type Alarm interface {
+	Set(at time.Time)
+	C() <-chan time.Time
+}
+
+// TransitionEvent is one change of state.
+type TransitionEvent struct {
+	Instance string
+	From, To vrrp.State
+	Reason   string
+	Priority uint8 // effective
+	At       time.Time
+}
+
+// Drop is a received advert that was not acted on.
+type Drop struct {
+	Instance string // "": no instance with that VRID on the interface
+	Source   netip.Addr
+	Reason   packet.DropReason
+	Count    uint64 // drops of this instance and reason so far
+}
+
+// Note is something an operator should know.
+type Note struct {
+	Instance string
+	Text     string
+}
+
+// InstanceStatus is a snapshot of one instance.
+type InstanceStatus struct {
+	Name      string
+	Config    vrrp.Config
+	Status    vrrp.Status
+	Source    netip.Addr // last known source address
+	Sent      uint64     // adverts sent
+	SendError uint64     // adverts that could not be sent
+	Received  uint64     // adverts acted on
+	Masters   uint64     // times the instance became MASTER
+	Drops     map[packet.DropReason]uint64
+	// Foreign is the last sender on our VRID that shares no address with us, the
+	// sign of another cluster with the same VRID; ForeignAt is when it was heard.
+	Foreign   netip.Addr
+	ForeignAt time.Time
+}

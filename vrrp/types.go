@@ -1,0 +1,224 @@
+package vrrp
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"vipd/vrrp/packet"
+)
+
+// State is the state of one virtual router.
+type State uint8
+
+// The states of RFC 9568 §6.4 (Active is called MASTER here, as in RFC 3768 and
+// by every operator), and FAULT for a router that cannot take part.
+const (
+	Init State = iota
+	Backup
+	Master
+	Fault
+)
+
+// String returns the name operators know: "INIT", "BACKUP", "MASTER", "FAULT".
+func (s State) String() string {
+	switch s {
+	case Init:
+		return "INIT"
+	case Backup:
+		return "BACKUP"
+	case Master:
+		return "MASTER"
+	case Fault:
+		return "FAULT"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// OwnerPriority is the priority of the address owner (RFC 9568 §5.2.4). An owner
+// is immune to trackers, takes over without listening and is never held back by
+// NoPreempt.
+const OwnerPriority = 255
+
+// Config is what one virtual router is told. A Machine keeps its own copy, so the
+// caller may change a Config after handing it over.
+type Config struct {
+	Name              string
+	Interface         string
+	VRID              uint8         // 1..255
+	Version           uint8         // 2 or 3
+	IPv6              bool          // family of the addresses, the source and the group
+	Priority          uint8         // 1..255; 255 is the address owner
+	AdvertInterval    time.Duration // v2: whole seconds 1..255; v3: 10 ms..40.95 s in steps of 10 ms
+	DownTimerAdverts  int           // missed adverts before a takeover; 0 means 3
+	NoPreempt         bool          // BACKUP accepts lower priorities too; void for an owner and with WantMaster
+	WantMaster        bool          // state MASTER in the configuration: voids NoPreempt, shortens nothing
+	LowerPrioNoAdvert bool          // a losing advert is not answered with an advert
+	SkipCheckAddr     bool          // adverts are accepted whatever addresses they list
+	Addresses         []netip.Addr  // advertised addresses, in the order sent
+	AuthPass          string        // v2 IPv4 simple password, at most 8 bytes count; "" is none
+	Form              packet.Form   // checksum form to send
+}
+
+// Owner reports whether the router owns its addresses (RFC 9568 §5.2.4).
+func (c *Config) Owner() bool { return c.Priority == OwnerPriority }
+
+// SameRouter reports whether a and b name the same virtual router on the wire:
+// same VRID, version, family and interface. A machine can be reconfigured only
+// within that; anything else needs a new machine.
+func (c *Config) SameRouter(b *Config) bool {
+	return c.VRID == b.VRID && c.Version == b.Version && c.IPv6 == b.IPv6 && c.Interface == b.Interface
+}
+
+// Equal reports whether a and b are the same in every field.
+func (c *Config) Equal(b *Config) bool {
+	return c.scalars() == b.scalars() && slices.Equal(c.Addresses, b.Addresses)
+}
+
+// scalars is Config without its slice, comparable with ==.
+type scalars struct {
+	name, iface, pass                       string
+	vrid, version, priority                 uint8
+	interval                                time.Duration
+	adverts                                 int
+	ipv6, nopreempt, master, noadvert, skip bool
+	form                                    packet.Form
+}
+
+func (c *Config) scalars() scalars {
+	return scalars{
+		name: c.Name, iface: c.Interface, pass: c.AuthPass, vrid: c.VRID, version: c.Version, priority: c.Priority,
+		interval: c.AdvertInterval, adverts: c.DownTimerAdverts, ipv6: c.IPv6, nopreempt: c.NoPreempt,
+		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
+	}
+}
+
+// Env is everything around a virtual router that decides whether it may take part
+// and how strongly. It is state, never an edge: each EventEnv carries all of it.
+type Env struct {
+	Source  netip.Addr // address adverts are sent from; breaks ties (RFC 9568 §6.4.3)
+	Faults  []string   // why the router cannot take part, in the operator's words; empty: it can
+	Pending bool       // an unweighted tracker has no result yet: do not start, say nothing
+	Weight  int        // sum of the tracker weights in force
+}
+
+// Equal reports whether a and b are the same environment.
+func (e *Env) Equal(b *Env) bool {
+	return e.Source == b.Source && e.Pending == b.Pending && e.Weight == b.Weight && slices.Equal(e.Faults, b.Faults)
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+// The events a Machine understands.
+const (
+	EventEnv      EventKind = iota // the environment is now Event.Env
+	EventAdvert                    // Event.Advert arrived from Event.From; Admit already agreed
+	EventTick                      // the deadline was reached
+	EventConfig                    // the configuration is now Event.Config
+	EventShutdown                  // give everything up; final
+)
+
+// String returns the kind's name.
+func (k EventKind) String() string {
+	switch k {
+	case EventEnv:
+		return "Env"
+	case EventAdvert:
+		return "Advert"
+	case EventTick:
+		return "Tick"
+	case EventConfig:
+		return "Config"
+	case EventShutdown:
+		return "Shutdown"
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// Event is one input of a Machine. Only the fields its Kind names are read.
+type Event struct {
+	Kind   EventKind
+	Env    Env
+	Advert *packet.Advert // read during Handle only, never kept
+	From   netip.Addr
+	Config *Config // copied
+}
+
+// ActionKind says what is to be done.
+type ActionKind uint8
+
+// The actions a Machine asks for.
+const (
+	SendAdvert      ActionKind = iota // send an advert of Action.Priority now
+	AddAddresses                      // the virtual addresses are wanted on this host
+	RemoveAddresses                   // the virtual addresses are not wanted on this host
+	Announce                          // tell the network that the addresses are here (GARP, NA)
+	StopAnnounce                      // drop every announcement still queued or planned
+	Transition                        // the state changed from Action.From to Action.To
+	Note                              // something that should not happen did; nothing was changed
+)
+
+// Burst says which announcement settings apply.
+type Burst uint8
+
+// The bursts.
+const (
+	BurstMaster    Burst = iota // on becoming MASTER (garp_master_*)
+	BurstLowerPrio              // another router claimed the addresses too (garp_lower_prio_*)
+)
+
+// String returns "master" or "lower_prio".
+func (b Burst) String() string {
+	if b == BurstLowerPrio {
+		return "lower_prio"
+	}
+	return "master"
+}
+
+// Action is one output of a Machine. The order of a list of actions is the order
+// of the protocol: carry them out one after the other.
+type Action struct {
+	Kind     ActionKind
+	Priority uint8  // SendAdvert: 0 resigns
+	From, To State  // Transition
+	Reason   string // Transition, Note
+	Burst    Burst  // Announce
+}
+
+// String returns the action as scenario files and logs show it.
+func (a Action) String() string {
+	switch a.Kind {
+	case SendAdvert:
+		return fmt.Sprintf("SendAdvert priority=%d", a.Priority)
+	case AddAddresses:
+		return "AddAddresses"
+	case RemoveAddresses:
+		return "RemoveAddresses"
+	case Announce:
+		return "Announce " + a.Burst.String()
+	case StopAnnounce:
+		return "StopAnnounce"
+	case Transition:
+		return fmt.Sprintf("Transition %s -> %s: %s", a.From, a.To, a.Reason)
+	case Note:
+		return "Note: " + a.Reason
+	}
+	return fmt.Sprintf("ActionKind(%d)", uint8(a.Kind))
+}
+
+// Status is a snapshot of a Machine.
+type Status struct {
+	State             State
+	Since             time.Time // when State was entered; zero before the first transition
+	Reason            string    // why State was entered, or why FAULT is not left
+	Priority          uint8     // configured
+	EffectivePriority uint8     // after trackers
+	MasterAddress     netip.Addr
+	MasterPriority    uint8         // of MasterAddress; own in MASTER
+	MasterInterval    time.Duration // advert interval of the master: learned under v3, own otherwise
+	Deadline          time.Time     // next advert in MASTER, takeover in BACKUP; zero otherwise
+	AddressMismatch   bool          // the last admitted advert listed other addresses than ours
+	LastHeard         time.Time     // when the last admitted advert was handled; zero: never
+}
