@@ -1,0 +1,218 @@
+// Package connect makes the TCP connections of the checks: within the deadline
+// of a context, from a chosen source address, closed without leaving anything
+// behind, and with errors that tell trouble of this machine from trouble of
+// the server or the way to it.
+package connect
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is a connected TCP socket whose reads and writes end with the context
+// it was dialled with. It is a net.Conn.
+//
+// Close resets the connection (SO_LINGER 0): neither side keeps a TIME_WAIT
+// entry, so checking often uses up neither ports nor memory.
+type Conn struct {
+	file          *os.File
+	stop          func() bool // ends the watch on the context
+	local, remote netip.AddrPort
+}
+
+// Dial connects to target, from bind when its address is valid or its port is
+// not 0. The error is always an *Error.
+func Dial(ctx context.Context, target, bind netip.AddrPort) (*Conn, error) {
+	start := time.Now()
+	op := "connect " + target.String()
+	if ctx.Err() != nil {
+		return nil, timeoutError(ctx, op, start)
+	}
+	sa, family, err := sockaddr(target)
+	if err != nil {
+		return nil, &Error{Op: op, Err: err}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	if err != nil {
+		return nil, socketError(op, err)
+	}
+	if err := prepare(fd, family, bind); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	err = connect(fd, sa)
+	if err != nil && err != unix.EINPROGRESS {
+		unix.Close(fd)
+		return nil, connectError(op, err, sa, family, bind)
+	}
+	// From here on the file owns the descriptor.
+	c := &Conn{file: os.NewFile(uintptr(fd), "tcp"), local: bind, remote: target}
+	if derr := c.watch(ctx); derr != nil {
+		c.file.Close()
+		return nil, &Error{Op: op, Err: derr, Local: true}
+	}
+	if err == unix.EINPROGRESS {
+		if err := c.wait(); err != nil {
+			c.Close()
+			if os.IsTimeout(err) {
+				return nil, timeoutError(ctx, op, start)
+			}
+			return nil, connectError(op, err, sa, family, bind)
+		}
+	}
+	return c, nil
+}
+
+// prepare sets the options and the source of a new socket.
+func prepare(fd, family int, bind netip.AddrPort) error {
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
+		return &Error{Op: "setting SO_LINGER", Err: err, Local: true}
+	}
+	if !bind.Addr().IsValid() && bind.Port() == 0 {
+		return nil
+	}
+	if !bind.Addr().IsValid() {
+		any := netip.IPv4Unspecified()
+		if family == unix.AF_INET6 {
+			any = netip.IPv6Unspecified()
+		}
+		bind = netip.AddrPortFrom(any, bind.Port())
+	}
+	op := "bind " + bind.String()
+	level, name := unix.SOL_SOCKET, unix.SO_REUSEADDR // a fixed port is used again at once
+	if bind.Port() == 0 {
+		op = "bind " + bind.Addr().String()
+		level, name = unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT // the port is chosen by connect, per destination
+	}
+	if err := unix.SetsockoptInt(fd, level, name, 1); err != nil {
+		return &Error{Op: op, Err: err, Local: true}
+	}
+	sa, bindFamily, err := sockaddr(bind)
+	if err != nil {
+		return &Error{Op: op, Err: err}
+	}
+	if bindFamily != family {
+		return &Error{Op: op, Err: unix.EAFNOSUPPORT, Hint: "bindto and the server differ in address family"}
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		return bindError(op, err)
+	}
+	return nil
+}
+
+// connect begins the connection; EINPROGRESS means that it goes on.
+func connect(fd int, sa unix.Sockaddr) error {
+	err := unix.Connect(fd, sa)
+	if err == unix.EINTR {
+		return unix.EINPROGRESS // the kernel goes on by itself
+	}
+	return err
+}
+
+// watch lets the end of ctx end all reads, writes and waits.
+func (c *Conn) watch(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	if err := c.file.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("polling the socket: %w", err)
+	}
+	c.stop = context.AfterFunc(ctx, func() { _ = c.file.SetDeadline(time.Unix(1, 0)) })
+	return nil
+}
+
+// wait waits for the outcome of connect. A connection that was made and then
+// reset counts as made: the reset belongs to what comes after, and data that
+// came before it can still be read. (In SYN_SENT a reset is ECONNREFUSED, so
+// the two can be told apart. A second connect(2) would tell too, but it drops
+// the received data.)
+func (c *Conn) wait() error {
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	first := true
+	err = raw.Write(func(fd uintptr) bool {
+		if first {
+			first = false
+			return false
+		}
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		switch errno := syscall.Errno(code); {
+		case err != nil:
+			result = err
+		case errno == unix.ECONNRESET || errno == unix.EPIPE:
+		case errno != 0:
+			result = errno
+		default:
+			// Without an error it may also have been a false alarm.
+			_, err := unix.Getpeername(int(fd))
+			return err == nil
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return result
+}
+
+// sockaddr converts an address for the kernel.
+func sockaddr(ap netip.AddrPort) (unix.Sockaddr, int, error) {
+	addr := ap.Addr().Unmap()
+	if addr.Is4() {
+		return &unix.SockaddrInet4{Port: int(ap.Port()), Addr: addr.As4()}, unix.AF_INET, nil
+	}
+	if !addr.IsValid() {
+		return nil, 0, unix.EDESTADDRREQ
+	}
+	sa := &unix.SockaddrInet6{Port: int(ap.Port()), Addr: addr.As16()}
+	if zone := addr.Zone(); zone != "" {
+		index, err := strconv.Atoi(zone)
+		if err != nil {
+			iface, err := net.InterfaceByName(zone)
+			if err != nil {
+				return nil, 0, fmt.Errorf("looking up interface %s: %w", zone, err)
+			}
+			index = iface.Index
+		}
+		sa.ZoneId = uint32(index)
+	}
+	return sa, unix.AF_INET6, nil
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) { return c.file.Read(b) }
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) { return c.file.Write(b) }
+
+// Close resets the connection and frees the descriptor.
+func (c *Conn) Close() error {
+	if c.stop != nil {
+		c.stop()
+	}
+	return c.file.Close()
+}
+
+// LocalAddr is the address that was asked for, not the one the kernel chose.
+func (c *Conn) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(c.local) }
+
+// RemoteAddr is the target.
+func (c *Conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.remote) }
+
+// SetDeadline does nothing: the context of Dial is the only deadline.
+func (c *Conn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline does nothing: the context of Dial is the only deadline.
+func (c *Conn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing: the context of Dial is the only deadline.
+func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
