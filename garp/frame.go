@@ -56,6 +56,7 @@ var (
 )
 
 const (
+	arpFrame     = 14 + 28 // length of Ethernet header and ARP message
 	flagRouter   = 0x80
 	flagOverride = 0x20
 )
@@ -78,11 +79,11 @@ func (b *Builder) ARP(mac MAC, addr netip.Addr, form Form) ([]byte, error) {
 	if form == Reply {
 		b.arp.Operation = layers.ARPReply
 	}
-	// FixLengths would pad to 60 bytes; that is the driver's business.
 	if err := gopacket.SerializeLayers(b.buf, gopacket.SerializeOptions{}, &b.eth, &b.arp); err != nil {
 		return nil, fmt.Errorf("building an ARP frame for %s: %w", addr, err)
 	}
-	return b.buf.Bytes(), nil
+	// gopacket pads to 60 bytes; that is the driver's business.
+	return b.buf.Bytes()[:arpFrame], nil
 }
 
 // NA builds the unsolicited neighbour advertisement of RFC 9568 §8.2.2 for an

@@ -1,0 +1,382 @@
+package garp
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// model is what the test knows of one address, from the calls it made.
+type model struct {
+	Target
+	present bool
+	fresh   bool // has to be announced, and was not yet
+}
+
+// checker drives a planner with random calls and checks each frame.
+type checker struct {
+	p       *Planner
+	now     time.Time
+	cfg     []Instance
+	active  map[string]bool
+	targets []*model
+	last    map[queueKey]time.Time // last frame
+	gap     map[queueKey]time.Duration
+}
+
+const (
+	maxRepeat = 4
+	linkA     = "eth0"
+	linkB     = "eth1"
+)
+
+func newChecker(t *rapid.T) *checker {
+	c := &checker{
+		p: NewPlanner(), now: time.Unix(1000, 0), active: map[string]bool{},
+		last: map[queueKey]time.Time{}, gap: map[queueKey]time.Duration{},
+	}
+	ms := rapid.Custom(func(t *rapid.T) time.Duration {
+		return time.Duration(rapid.SampledFrom([]int{0, 1, 7, 50}).Draw(t, "ms")) * time.Millisecond
+	})
+	for i := range rapid.IntRange(1, 3).Draw(t, "instances") {
+		in := Instance{Name: fmt.Sprint("VI", i), Interface: linkA, Timing: Timing{
+			MasterDelay: 10 * ms.Draw(t, "delay"), MasterRepeat: rapid.IntRange(1, maxRepeat).Draw(t, "repeat"),
+			Refresh: 20 * ms.Draw(t, "refresh"), RefreshRepeat: rapid.IntRange(1, 2).Draw(t, "refresh_repeat"),
+			LowerPrioDelay: 10 * ms.Draw(t, "lower_delay"), LowerPrioRepeat: rapid.IntRange(0, maxRepeat).Draw(t, "lower"),
+			GARPInterval: ms.Draw(t, "garp_interval"), GNAInterval: ms.Draw(t, "gna_interval"),
+		}}
+		for j := range rapid.IntRange(1, 4).Draw(t, "targets") {
+			tg := Target{Instance: in.Name, Interface: rapid.SampledFrom([]string{linkA, linkB}).Draw(t, "dev")}
+			tg.Address = netip.AddrFrom4([4]byte{10, 0, byte(i), byte(j)})
+			gap := in.Timing.GARPInterval
+			if rapid.Bool().Draw(t, "ipv6") {
+				tg.Address = netip.AddrFrom16([16]byte{0x20, 1, 14: byte(i), 15: byte(j)})
+				gap = in.Timing.GNAInterval
+			}
+			key := queueKey{tg.Interface, KindOf(tg.Address)}
+			c.gap[key] = max(c.gap[key], gap)
+			in.Targets = append(in.Targets, tg)
+			c.targets = append(c.targets, &model{Target: tg})
+		}
+		c.cfg = append(c.cfg, in)
+	}
+	c.p.Configure(c.now, c.cfg)
+	for i, name := range []string{linkA, linkB} {
+		c.p.LinkChanged(c.now, Link{Name: name, Index: i + 1, MAC: MAC{2, 5: byte(i)}, ARP: true, Up: true})
+	}
+	return c
+}
+
+func (c *checker) drawInstance(t *rapid.T) string {
+	return rapid.SampledFrom(c.cfg).Draw(t, "instance").Name
+}
+
+func (c *checker) announce(t *rapid.T) {
+	name := c.drawInstance(t)
+	c.p.Announce(c.now, name, BurstMaster)
+	c.active[name] = true
+	for _, m := range c.targets {
+		if m.Instance == name && m.present {
+			m.fresh = true
+		}
+	}
+}
+
+func (c *checker) lowerPrio(t *rapid.T) {
+	c.p.Announce(c.now, c.drawInstance(t), BurstLowerPrio)
+}
+
+func (c *checker) stop(t *rapid.T) {
+	name := c.drawInstance(t)
+	c.p.Stop(name)
+	c.active[name] = false
+	for _, m := range c.targets {
+		if m.Instance == name {
+			m.fresh = false
+		}
+	}
+}
+
+func (c *checker) presentOne(t *rapid.T) {
+	m := rapid.SampledFrom(c.targets).Draw(t, "target")
+	c.p.Present(c.now, m.Target)
+	m.present = true
+	m.fresh = c.active[m.Instance]
+}
+
+func (c *checker) absent(t *rapid.T) {
+	m := rapid.SampledFrom(c.targets).Draw(t, "target")
+	c.p.Absent(m.Target)
+	m.present, m.fresh = false, false
+}
+
+// reload with an equal configuration must change nothing.
+func (c *checker) reload(*rapid.T) {
+	before := c.p.Status()
+	copied := slices.Clone(c.cfg)
+	for i := range copied {
+		copied[i].Targets = slices.Clone(copied[i].Targets)
+	}
+	c.p.Configure(c.now, copied)
+	if after := c.p.Status(); !slices.Equal(before, after) {
+		panic(fmt.Sprintf("reload of the same configuration changed\n%v\nto\n%v", before, after))
+	}
+}
+
+// pass lets time go by as a loop would: from deadline to deadline.
+func (c *checker) pass(t *rapid.T) {
+	end := c.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "ms")) * time.Millisecond)
+	for range 100000 {
+		f, ok := c.p.Next(c.now)
+		if ok {
+			if rapid.IntRange(0, 9).Draw(t, "luck") == 0 {
+				c.p.Retry(c.now, f, "full")
+				continue
+			}
+			c.check(t, f)
+			c.p.Sent(c.now, f)
+			continue
+		}
+		at, ok := c.p.Deadline()
+		if ok && !at.After(c.now) {
+			t.Fatalf("Next had nothing to do at its own deadline %v", at)
+		}
+		if !ok || at.After(end) {
+			c.now = end
+			return
+		}
+		c.now = at
+	}
+	t.Fatal("the planner does not come to rest")
+}
+
+// check holds a frame against the claims.
+func (c *checker) check(t *rapid.T, f Frame) {
+	key := queueKey{f.Interface, f.Kind}
+	if at, ok := c.last[key]; ok && c.now.Sub(at) < c.gap[key] {
+		t.Fatalf("%v: frames %v apart, want at least %v", key, c.now.Sub(at), c.gap[key])
+	}
+	c.last[key] = c.now
+	i := slices.IndexFunc(c.targets, func(m *model) bool { return m.Target == f.Target })
+	if i < 0 {
+		t.Fatalf("frame for an unknown target %v", f.Target)
+	}
+	m := c.targets[i]
+	if !m.present || !c.active[m.Instance] {
+		t.Fatalf("%v announced: present %v, instance active %v", m.Target, m.present, c.active[m.Instance])
+	}
+	if !m.fresh {
+		for _, o := range c.targets {
+			if o.fresh && o.Interface == m.Interface && KindOf(o.Address) == f.Kind {
+				t.Fatalf("a repeat of %v before the first frame of %v", m.Target, o.Target)
+			}
+		}
+	}
+	m.fresh = false
+}
+
+// invariants hold between any two calls.
+func (c *checker) invariants(t *rapid.T) {
+	for _, s := range c.p.Status() {
+		if limit := s.Present * maxRepeat; s.Pending > limit {
+			t.Fatalf("%s: %d frames pending for %d addresses", s.Name, s.Pending, s.Present)
+		}
+		if !s.Active && (s.Pending != 0 || !s.NextRefresh.IsZero()) {
+			t.Fatalf("%s is stopped and still has plans: %+v", s.Name, s)
+		}
+	}
+}
+
+func TestPlannerKeepsItsClaims(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newChecker(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"announce": c.announce, "lower_prio": c.lowerPrio, "stop": c.stop,
+			"present": c.presentOne, "absent": c.absent, "reload": c.reload,
+			"pass": c.pass, "": c.invariants,
+		})
+		// In the end every address that had to be announced was.
+		c.now = c.now.Add(time.Millisecond)
+		for range 100 {
+			c.pass(t)
+		}
+		for _, m := range c.targets {
+			if m.fresh {
+				t.Fatalf("%v was never announced", m.Target)
+			}
+		}
+	})
+}
+
+// drain sends what is due until the given time.
+func drain(p *Planner, from, until time.Time, sent func(time.Time, Frame)) {
+	for now := from; ; {
+		if f, ok := p.Next(now); ok {
+			sent(now, f)
+			p.Sent(now, f)
+			continue
+		}
+		at, ok := p.Deadline()
+		if !ok || at.After(until) {
+			return
+		}
+		now = at
+	}
+}
+
+// addresses makes n IPv4 targets on eth0.
+func addresses(instance string, n int) []Target {
+	out := make([]Target, n)
+	for i := range out {
+		out[i] = Target{instance, netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}), linkA}
+	}
+	return out
+}
+
+func ready(now time.Time, timing Timing, n int) *Planner {
+	p := NewPlanner()
+	p.Configure(now, []Instance{{Name: "VI", Interface: linkA, Timing: timing, Targets: addresses("VI", n)}})
+	p.LinkChanged(now, Link{Name: linkA, Index: 2, MAC: macPlain, ARP: true, Up: true})
+	return p
+}
+
+// Repeats go round: each round holds every address once, in the same order.
+func TestBurstsGoRound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 50).Draw(t, "addresses")
+		repeat := rapid.IntRange(1, 6).Draw(t, "repeat")
+		gap := time.Duration(rapid.IntRange(0, 3).Draw(t, "gap")) * time.Millisecond
+		now := time.Unix(1000, 0)
+		p := ready(now, Timing{MasterRepeat: repeat, GARPInterval: gap}, n)
+		all := addresses("VI", n)
+		for _, i := range rapid.Permutation(all).Draw(t, "order") {
+			p.Present(now, i)
+		}
+		p.Announce(now, "VI", BurstMaster)
+		var got []Target
+		drain(p, now, now.Add(time.Hour), func(_ time.Time, f Frame) { got = append(got, f.Target) })
+		if len(got) != n*repeat {
+			t.Fatalf("%d frames, want %d", len(got), n*repeat)
+		}
+		for i, tg := range got {
+			if tg != all[i%n] {
+				t.Fatalf("frame %d is of %v, want %v", i, tg, all[i%n])
+			}
+		}
+	})
+}
+
+// However an instance flapped, while it is MASTER it refreshes once a period.
+func TestFlapsDoNotMultiplyRefresh(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1000, 0)
+		p := ready(now, Timing{MasterRepeat: 1, MasterDelay: time.Second, Refresh: time.Second, RefreshRepeat: 4}, 2)
+		for _, tg := range addresses("VI", 2) {
+			p.Present(now, tg)
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "flaps") {
+			p.Announce(now, "VI", BurstMaster)
+			step := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond
+			drain(p, now, now.Add(step), func(time.Time, Frame) {})
+			now = now.Add(step)
+			if rapid.Bool().Draw(t, "stop") {
+				p.Stop("VI")
+			}
+		}
+		p.Announce(now, "VI", BurstMaster)
+		steady := now.Add(1500 * time.Millisecond)
+		drain(p, now, steady, func(time.Time, Frame) {})
+		frames := 0
+		drain(p, steady, steady.Add(10*time.Second), func(time.Time, Frame) { frames++ })
+		if frames != 10*4*2 {
+			t.Fatalf("%d frames of 2 addresses in 10 s, want %d", frames, 10*4*2)
+		}
+		p.Stop("VI")
+		drain(p, steady.Add(10*time.Second), steady.Add(time.Hour), func(at time.Time, f Frame) {
+			t.Fatalf("%v after Stop", f.Target)
+		})
+	})
+}
+
+// A pause of the process is not made up for.
+func TestMissedRefreshesAreSkipped(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := ready(now, Timing{MasterRepeat: 1, Refresh: time.Second, RefreshRepeat: 1}, 1)
+	p.Present(now, addresses("VI", 1)[0])
+	p.Announce(now, "VI", BurstMaster)
+	drain(p, now, now, func(time.Time, Frame) {})
+	late := now.Add(10500 * time.Millisecond)
+	var at []time.Duration
+	drain(p, late, now.Add(12*time.Second), func(sent time.Time, _ Frame) { at = append(at, sent.Sub(now)) })
+	want := []time.Duration{10500 * time.Millisecond, 11 * time.Second, 12 * time.Second}
+	if !slices.Equal(at, want) {
+		t.Errorf("frames at %v, want %v", at, want)
+	}
+}
+
+// A kernel queue that stays full does not hold frames for ever.
+func TestRetryEnds(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := ready(now, Timing{MasterRepeat: 1}, 1)
+	p.Present(now, addresses("VI", 1)[0])
+	p.Announce(now, "VI", BurstMaster)
+	tries := 0
+	for ; tries < 1000; tries++ {
+		f, ok := p.Next(now)
+		if !ok {
+			break
+		}
+		p.Retry(now, f, "stays full")
+		if at, ok := p.Deadline(); ok {
+			now = at
+		}
+	}
+	d := p.Drops()
+	if tries != retryMax+1 || len(d) != 1 || d[0].Reason != "stays full" || d[0].Frames != 1 {
+		t.Errorf("%d tries, drops %v", tries, d)
+	}
+}
+
+func TestPlanningAllocatesNothing(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := ready(now, Timing{MasterRepeat: 3, Refresh: time.Second, RefreshRepeat: 3}, 100)
+	for _, tg := range addresses("VI", 100) {
+		p.Present(now, tg)
+	}
+	p.Announce(now, "VI", BurstMaster)
+	b := NewBuilder()
+	drain(p, now, now, func(time.Time, Frame) {})
+	n := testing.AllocsPerRun(50, func() {
+		p.burst(p.instances["VI"], 3)
+		for {
+			f, ok := p.Next(now)
+			if !ok {
+				break
+			}
+			if _, err := b.Frame(f); err != nil {
+				t.Fatal(err)
+			}
+			p.Sent(now, f)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations for 300 frames, want 0", n)
+	}
+}
+
+func BenchmarkBurst1000(b *testing.B) {
+	now := time.Unix(1000, 0)
+	p := ready(now, Timing{MasterRepeat: 5}, 1000)
+	for _, tg := range addresses("VI", 1000) {
+		p.Present(now, tg)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Announce(now, "VI", BurstMaster)
+		drain(p, now, now, func(time.Time, Frame) {})
+	}
+}

@@ -1,0 +1,208 @@
+package garp
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestScenarios runs testdata/scenarios. The commands:
+//
+//	configure                 lines "NAME iface=eth0 repeat=2 delay=5s … targets=10.0.0.1,10.0.0.2@lo"
+//	link name=eth0 [index=2 mac=1 noarp down router base=bond0 gone]
+//	announce name=VI [burst=lower_prio]
+//	present name=VI addr=10.0.0.1[,…] [iface=lo]
+//	absent name=VI addr=10.0.0.1
+//	stop name=VI
+//	pass time=1s [fail=enobufs|down]   lets time pass, prints the frames
+//	status
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
+		s := &scenario{p: NewPlanner(), start: time.Unix(1000, 0)}
+		s.now = s.start
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return s.run(t, d)
+		})
+	})
+}
+
+type scenario struct {
+	p          *Planner
+	start, now time.Time
+}
+
+func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	arg := func(key string) string {
+		var v string
+		d.MaybeScanArgs(t, key, &v)
+		return v
+	}
+	switch d.Cmd {
+	case "configure":
+		s.p.Configure(s.now, parseInstances(t, d.Input))
+	case "link":
+		s.p.LinkChanged(s.now, parseLink(t, d))
+	case "announce":
+		b := BurstMaster
+		if arg("burst") == "lower_prio" {
+			b = BurstLowerPrio
+		}
+		s.p.Announce(s.now, arg("name"), b)
+	case "present", "absent":
+		for _, a := range argList(d, "addr") {
+			tg := Target{Instance: arg("name"), Address: netip.MustParseAddr(a), Interface: arg("iface")}
+			if d.Cmd == "absent" {
+				s.p.Absent(tg)
+			} else {
+				s.p.Present(s.now, tg)
+			}
+		}
+	case "stop":
+		s.p.Stop(arg("name"))
+	case "pass":
+		dur, err := time.ParseDuration(arg("time"))
+		if err != nil {
+			d.Fatalf(t, "time: %v", err)
+		}
+		return s.pass(dur, arg("fail"))
+	case "status":
+		return s.status()
+	default:
+		d.Fatalf(t, "unknown command %q", d.Cmd)
+	}
+	return ""
+}
+
+// pass sends all that is due and prints one line a moment, interface and kind.
+func (s *scenario) pass(dur time.Duration, fail string) string {
+	var out strings.Builder
+	var last string
+	end := s.now.Add(dur)
+	for {
+		f, ok := s.p.Next(s.now)
+		for _, d := range s.p.Drops() {
+			fmt.Fprintf(&out, "\n%s dropped %s ×%d: %s", s.at(), d.Address, d.Frames, d.Reason)
+			last = ""
+		}
+		if !ok {
+			at, ok := s.p.Deadline()
+			if !ok || at.After(end) {
+				s.now = end
+				return strings.TrimPrefix(out.String(), "\n")
+			}
+			s.now = at
+			continue
+		}
+		head := fmt.Sprintf("\n%s %s %s:", s.at(), f.Outbound, f.Kind)
+		if f.Router {
+			head = strings.TrimSuffix(head, ":") + " router:"
+		}
+		switch fail {
+		case "enobufs":
+			s.p.Retry(s.now, f, "queue full")
+			head += " (full)"
+		case "down":
+			s.p.Drop(f, "network is down")
+			continue
+		default:
+			s.p.Sent(s.now, f)
+		}
+		if head != last {
+			out.WriteString(head)
+			last = head
+		}
+		out.WriteString(" " + f.Address.String())
+	}
+}
+
+func (s *scenario) at() string {
+	return "t=" + s.now.Sub(s.start).String()
+}
+
+func (s *scenario) status() string {
+	var out strings.Builder
+	rel := func(at time.Time) string {
+		if at.IsZero() {
+			return "-"
+		}
+		return at.Sub(s.start).String()
+	}
+	for _, st := range s.p.Status() {
+		fmt.Fprintf(&out, "%s active=%v present=%d/%d pending=%d sent=%d retried=%d dropped=%d completed=%d refresh=%s error=%q\n",
+			st.Name, st.Active, st.Present, st.Targets, st.Pending, st.Sent, st.Retried, st.Dropped, st.Completed,
+			rel(st.NextRefresh), st.LastError)
+	}
+	return out.String()
+}
+
+func argList(d *datadriven.TestData, key string) []string {
+	for _, a := range d.CmdArgs {
+		if a.Key == key {
+			return strings.Split(strings.Join(a.Vals, ","), ",")
+		}
+	}
+	return nil
+}
+
+func parseLink(t *testing.T, d *datadriven.TestData) Link {
+	l := Link{Index: 2, MAC: MAC{2, 0, 0, 0, 0, 1}, ARP: !d.HasArg("noarp"), Up: !d.HasArg("down"), Router: d.HasArg("router")}
+	var mac int
+	d.ScanArgs(t, "name", &l.Name)
+	d.MaybeScanArgs(t, "index", &l.Index)
+	d.MaybeScanArgs(t, "base", &l.Base)
+	if d.MaybeScanArgs(t, "mac", &mac) {
+		l.MAC[5] = byte(mac)
+	}
+	if d.HasArg("gone") {
+		l.Index = 0
+	}
+	return l
+}
+
+func parseInstances(t *testing.T, input string) []Instance {
+	t.Helper()
+	var all []Instance
+	for line := range strings.Lines(input) {
+		fields := strings.Fields(line)
+		in := Instance{Name: fields[0], Timing: Timing{MasterRepeat: 5, RefreshRepeat: 1}}
+		for _, f := range fields[1:] {
+			key, val, _ := strings.Cut(f, "=")
+			num, _ := strconv.Atoi(val)
+			dur, _ := time.ParseDuration(val)
+			switch key {
+			case "iface":
+				in.Interface = val
+			case "repeat":
+				in.Timing.MasterRepeat = num
+			case "delay":
+				in.Timing.MasterDelay = dur
+			case "refresh":
+				in.Timing.Refresh = dur
+			case "refresh_repeat":
+				in.Timing.RefreshRepeat = num
+			case "lower_repeat":
+				in.Timing.LowerPrioRepeat = num
+			case "lower_delay":
+				in.Timing.LowerPrioDelay = dur
+			case "garp_interval":
+				in.Timing.GARPInterval = dur
+			case "gna_interval":
+				in.Timing.GNAInterval = dur
+			case "targets":
+				for _, s := range strings.Split(val, ",") {
+					a, dev, _ := strings.Cut(s, "@")
+					in.Targets = append(in.Targets, Target{Instance: in.Name, Address: netip.MustParseAddr(a), Interface: dev})
+				}
+			default:
+				t.Fatalf("unknown setting %q", f)
+			}
+		}
+		all = append(all, in)
+	}
+	return all
+}
