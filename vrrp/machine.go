@@ -113,12 +113,16 @@ func (m *Machine) DownInterval() time.Duration {
 
 // Status returns a snapshot.
 func (m *Machine) Status() Status {
-	return Status{
+	st := Status{
 		State: m.state, Since: m.since, Reason: m.reason,
 		Priority: m.cfg.Priority, EffectivePriority: m.priority(),
 		MasterAddress: m.masterAddr, MasterPriority: m.masterPriority, MasterInterval: m.masterInterval,
 		Deadline: m.deadline, AddressMismatch: m.mismatch, LastHeard: m.heard,
 	}
+	if m.state == Master {
+		st.MasterAddress, st.MasterPriority = m.env.Source, m.priority()
+	}
+	return st
 }
 
 // Advert fills a with the advert to send at the given priority. Addrs is

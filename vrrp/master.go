@@ -53,7 +53,6 @@ func (m *Machine) send(due time.Time) {
 		m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
 	}
 	m.owed = owedNothing
-	m.masterPriority = m.priority()
 	m.deadline = due.Add(m.cfg.AdvertInterval)
 }
 
@@ -122,7 +121,6 @@ func (m *Machine) masterEnv(now time.Time, env *Env) {
 // advert first, so that another master withdraws as early as possible.
 func (m *Machine) enterMaster(now time.Time, reason string) {
 	m.forget() // the interval learned was the old master's
-	m.masterAddr = m.env.Source
 	m.answered, m.owed = time.Time{}, owedNothing
 	m.send(now)
 	m.do(Action{Kind: AddAddresses})
