@@ -1,0 +1,136 @@
+package socket
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/packet"
+)
+
+const (
+	// receiveBuffer is asked for in bytes; the kernel takes double. A small
+	// packet counts as about 800 bytes: there is room for some 1,300, 26 ms of
+	// 50,000 packets a second.
+	receiveBuffer = 512 << 10
+	// sendPriority is that of network control traffic in the queueing
+	// disciplines of the interface.
+	sendPriority = 7
+)
+
+// ErrKey is returned by Open for a key that no socket can be made for.
+var ErrKey = errors.New("a VRRP socket needs an interface index and a multicast group of its family")
+
+// option is one step of setting a socket up.
+type option struct {
+	name string
+	set  func(fd int) error
+}
+
+func intOption(name string, level, opt, value int) option {
+	return option{name, func(fd int) error { return unix.SetsockoptInt(fd, level, opt, value) }}
+}
+
+// Open opens the socket for key and joins its group. It needs CAP_NET_RAW and
+// CAP_NET_ADMIN, and an interface that exists; it may be down. onDrop is told
+// of every packet dropped by Serve.
+func Open(key Key, onDrop OnDrop) (*Conn, error) {
+	if key.Index <= 0 || !key.Group.IsMulticast() || key.Group.Is4() == key.IPv6 {
+		return nil, fmt.Errorf("opening VRRP socket on %v: %w", key, ErrKey)
+	}
+	family, options := unix.AF_INET, options4(key)
+	if key.IPv6 {
+		family, options = unix.AF_INET6, options6(key)
+	}
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, packet.Protocol)
+	if err != nil {
+		return nil, fmt.Errorf("opening VRRP socket on %v: %w%s", key, err, remedy(err))
+	}
+	for _, o := range options {
+		if err := o.set(fd); err != nil {
+			unix.Close(fd)
+			return nil, fmt.Errorf("opening VRRP socket on %v: %s: %w%s", key, o.name, err, remedy(err))
+		}
+	}
+	return newConn(key, onDrop, os.NewFile(uintptr(fd), key.String()))
+}
+
+// remedy is what the operator can do about err.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return " (vipd needs the capabilities CAP_NET_RAW and CAP_NET_ADMIN)"
+	case errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EADDRNOTAVAIL):
+		return " (is IPv6 disabled on this interface or in this kernel?)"
+	case errors.Is(err, unix.ENOBUFS):
+		return " (the limit of multicast memberships: raise net.ipv4.igmp_max_memberships or net.core.optmem_max)"
+	default:
+		return ""
+	}
+}
+
+// common are the options of both families. The socket is tied to the interface
+// before anything else, so that nothing from others gets into its queue.
+func common(key Key) []option {
+	return []option{
+		intOption("binding to the interface", unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, key.Index),
+		intOption("setting SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
+		intOption("setting SO_RXQ_OVFL", unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1),
+	}
+}
+
+// options4 are those of IPv4. We write the IP header ourselves: an advert from
+// an address that was just removed can still be sent. Bound to the group, the
+// socket gets no unicast.
+func options4(key Key) []option {
+	group := key.Group.As4()
+	mreq := unix.IPMreqn{Multiaddr: group, Ifindex: int32(key.Index)}
+	return append(common(key),
+		intOption("setting IP_HDRINCL", unix.SOL_IP, unix.IP_HDRINCL, 1),
+		intOption("setting IP_PKTINFO", unix.SOL_IP, unix.IP_PKTINFO, 1),
+		intOption("setting IP_MULTICAST_ALL", unix.SOL_IP, unix.IP_MULTICAST_ALL, 0),
+		intOption("setting IP_MULTICAST_LOOP", unix.SOL_IP, unix.IP_MULTICAST_LOOP, 0),
+		intOption("setting IP_MULTICAST_TTL", unix.SOL_IP, unix.IP_MULTICAST_TTL, packet.TTL),
+		option{"setting IP_MULTICAST_IF", func(fd int) error {
+			return unix.SetsockoptIPMreqn(fd, unix.SOL_IP, unix.IP_MULTICAST_IF, &unix.IPMreqn{Ifindex: int32(key.Index)})
+		}},
+		intOption("setting IP_TOS", unix.SOL_IP, unix.IP_TOS, packet.TOS),
+		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority), // after IP_TOS, which changes it
+		option{"binding to the group", func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: group}) }},
+		option{"joining the group", func(fd int) error {
+			return unix.SetsockoptIPMreqn(fd, unix.SOL_IP, unix.IP_ADD_MEMBERSHIP, &mreq)
+		}},
+	)
+}
+
+// options6 are those of IPv6. The kernel writes the header and the checksum,
+// and verifies the latter; IPV6_FREEBIND allows a source address that was just
+// removed.
+func options6(key Key) []option {
+	group := key.Group.As16()
+	mreq := unix.IPv6Mreq{Multiaddr: group, Interface: uint32(key.Index)}
+	return append(common(key),
+		intOption("setting IPV6_CHECKSUM", unix.SOL_IPV6, unix.IPV6_CHECKSUM, checksumOffset),
+		intOption("setting IPV6_RECVPKTINFO", unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
+		intOption("setting IPV6_RECVHOPLIMIT", unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+		intOption("setting IPV6_MULTICAST_ALL", unix.SOL_IPV6, unix.IPV6_MULTICAST_ALL, 0),
+		intOption("setting IPV6_MULTICAST_LOOP", unix.SOL_IPV6, unix.IPV6_MULTICAST_LOOP, 0),
+		intOption("setting IPV6_MULTICAST_HOPS", unix.SOL_IPV6, unix.IPV6_MULTICAST_HOPS, packet.TTL),
+		intOption("setting IPV6_UNICAST_HOPS", unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, packet.TTL),
+		intOption("setting IPV6_MULTICAST_IF", unix.SOL_IPV6, unix.IPV6_MULTICAST_IF, key.Index),
+		intOption("setting IPV6_TCLASS", unix.SOL_IPV6, unix.IPV6_TCLASS, packet.TOS),
+		intOption("setting IPV6_FREEBIND", unix.SOL_IPV6, unix.IPV6_FREEBIND, 1),
+		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
+		option{"binding to the group", func(fd int) error {
+			return unix.Bind(fd, &unix.SockaddrInet6{Addr: group, ZoneId: uint32(key.Index)})
+		}},
+		option{"joining the group", func(fd int) error {
+			return unix.SetsockoptIPv6Mreq(fd, unix.SOL_IPV6, unix.IPV6_JOIN_GROUP, &mreq)
+		}},
+	)
+}
+
+// checksumOffset is where the checksum is in the VRRP message.
+const checksumOffset = 6
