@@ -180,7 +180,6 @@ func (r *Reconciler) report(ops []ipvs.Op, errs []error) {
 func (r *Reconciler) finish(held []ipvs.Op, now time.Time) {
 	left := ipvs.Diff(r.state.kernel.Table, r.state.want, func(k ipvs.Key) bool { return r.state.owned[k] })
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.state.held, r.state.pending = held, len(left)
 	if len(left) == 0 {
 		r.state.lastSync = now
@@ -194,6 +193,7 @@ func (r *Reconciler) finish(held []ipvs.Op, now time.Time) {
 			shrunk = true
 		}
 	}
+	r.mu.Unlock()
 	if shrunk {
 		r.saveOwned()
 	}

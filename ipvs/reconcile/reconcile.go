@@ -42,7 +42,7 @@ const (
 type Kernel interface {
 	// Read returns the whole table, foreign services too.
 	Read() (ipvs.Snapshot, error)
-	// Same reports, cheaply, whether the kernel's table still looks like t.
+	// Same reports, cheaply, whether the services of t still look like this in the kernel; others do not matter.
 	Same(t ipvs.Table) (bool, error)
 	// Apply makes the changes in order and returns an error (nil for success) for each.
 	Apply(ops []ipvs.Op) []error
@@ -66,7 +66,7 @@ type Reconciler struct {
 
 // state is what the loop knows and Status shows.
 type state struct {
-	kernel   ipvs.Snapshot // as read, and changed by every acknowledged change; Table is nil before the first read
+	kernel   ipvs.Snapshot // our services as read, and changed by every acknowledged change; Table is nil before the first read
 	want     ipvs.Table    // nil before the first Set; never modified
 	owned    map[ipvs.Key]bool
 	failures map[ipvs.Target]*Failure
@@ -184,7 +184,8 @@ type loop struct {
 	readRetry time.Time // when a failed read may be tried again
 	readDelay time.Duration
 	nextCheck time.Time
-	lastFull  time.Time
+	nextFull  time.Time // when the cheap check no longer suffices
+	suspicion bool      // the cheap check saw a change
 }
 
 // step brings the kernel as near to the wanted table as it will go now.
@@ -213,11 +214,12 @@ func (l *loop) step(refresh bool) error {
 	return readErr
 }
 
-// takeWant makes the newest wanted table the current one and its services ours.
+// takeWant makes the newest wanted table the current one and its services ours. New ones may be in the kernel already:
+// then a read finds them and they are corrected in place.
 func (l *loop) takeWant() bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.next == nil {
+		l.mu.Unlock()
 		return false
 	}
 	l.state.want, l.next = l.next, nil
@@ -226,7 +228,9 @@ func (l *loop) takeWant() bool {
 		grown = grown || !l.state.owned[k]
 		l.state.owned[k] = true
 	}
+	l.mu.Unlock()
 	if grown {
+		l.mustRead = true
 		l.saveOwned()
 	}
 	return true
@@ -238,18 +242,19 @@ func (l *loop) check() {
 	if l.mustRead || l.state.want == nil || now.Before(l.nextCheck) {
 		return
 	}
-	if now.Sub(l.lastFull) >= FullReadPeriod {
+	if !now.Before(l.nextFull) {
 		l.mustRead = true
 		return
 	}
 	same, err := l.kernel.Same(l.state.kernel.Table)
 	l.schedule(time.Since(now))
 	l.mustRead = err != nil || !same
+	l.suspicion = l.mustRead
 }
 
 // schedule sets the time of the next check by what the last one cost.
 func (l *loop) schedule(cost time.Duration) {
-	period := max(CheckPeriod, time.Duration(float64(cost)/MaxLoad))
+	period := max(CheckPeriod, time.Duration(float64(cost)*2/MaxLoad))
 	l.nextCheck = time.Now().Add(period)
 	l.mu.Lock()
 	l.state.period = period
@@ -260,25 +265,23 @@ func (l *loop) schedule(cost time.Duration) {
 func (l *loop) read() error {
 	start := time.Now()
 	snap, err := l.kernel.Read()
-	if err != nil {
-		l.readDelay = min(max(2*l.readDelay, retryMin), retryMax)
-		l.readRetry = time.Now().Add(l.readDelay)
-		err = fmt.Errorf("reading the IPVS table: %w", err)
-		l.mu.Lock()
-		news := l.state.readErr == nil || l.state.readErr.Error() != err.Error()
-		l.state.readErr = err
-		l.mu.Unlock()
-		if news {
-			l.log.Error("IPVS cannot be read; trying again", zap.Error(err), zap.Duration("longest_pause", retryMax))
-		}
-		return err
-	}
 	now := time.Now()
-	if l.lastFull.IsZero() || now.Sub(start) < time.Duration(float64(CheckPeriod)*MaxLoad) {
+	if err != nil {
+		return l.readFailed(fmt.Errorf("reading the IPVS table: %w", err))
+	}
+	cost := now.Sub(start)
+	l.mustRead, l.readDelay, l.readRetry = false, 0, time.Time{}
+	l.nextFull = now.Add(max(FullReadPeriod, time.Duration(float64(cost)*2/MaxLoad)))
+	if l.nextCheck.Before(now) {
 		l.nextCheck = now.Add(CheckPeriod)
 	}
-	l.mustRead, l.readDelay, l.readRetry, l.lastFull = false, 0, time.Time{}, now
+	maps.DeleteFunc(snap.Table, func(k ipvs.Key, _ ipvs.Pool) bool { return !l.state.owned[k] })
+	maps.DeleteFunc(snap.Connections, func(t ipvs.Target, _ ipvs.Connections) bool { return !l.state.owned[t.Service] })
 	foreign := l.changedByOthers(snap.Table)
+	if l.suspicion && len(foreign) == 0 {
+		l.schedule(cost) // the cheap look was wrong: do not let that cost a whole read every time
+	}
+	l.suspicion = false
 	l.mu.Lock()
 	recovered := l.state.readErr != nil
 	l.state.kernel, l.state.readErr, l.state.lastRead = snap, nil, now
@@ -296,19 +299,25 @@ func (l *loop) read() error {
 	return nil
 }
 
-// changedByOthers returns what would restore our services in the kernel's table as we last knew it.
+// readFailed sets when to try again and logs the error when it is news.
+func (l *loop) readFailed(err error) error {
+	l.readDelay = min(max(2*l.readDelay, retryMin), retryMax)
+	l.readRetry = time.Now().Add(l.readDelay)
+	l.mu.Lock()
+	news := l.state.readErr == nil || l.state.readErr.Error() != err.Error()
+	l.state.readErr = err
+	l.mu.Unlock()
+	if news {
+		l.log.Error("IPVS cannot be read; trying again", zap.Error(err), zap.Duration("longest_pause", retryMax))
+	}
+	return err
+}
+
+// changedByOthers returns what would restore our services in the kernel as we last knew them.
 func (l *loop) changedByOthers(read ipvs.Table) []ipvs.Op {
-	if l.state.kernel.Table == nil {
-		return nil
-	}
-	known := ipvs.Table{}
-	for k, p := range l.state.kernel.Table {
-		if l.state.owned[k] {
-			known[k] = p
-		}
-	}
+	known := l.state.kernel.Table
 	var ops []ipvs.Op
-	for _, op := range ipvs.Diff(read, known, func(k ipvs.Key) bool { return l.state.owned[k] }) {
+	for _, op := range ipvs.Diff(read, known, func(ipvs.Key) bool { return false }) {
 		// What failed half-way is ours to explain, not another program's doing.
 		if l.state.failures[op.Target()] == nil {
 			ops = append(ops, op)
@@ -319,10 +328,10 @@ func (l *loop) changedByOthers(read ipvs.Table) []ipvs.Op {
 
 // untilNext returns how long the loop may sleep.
 func (l *loop) untilNext() time.Duration {
-	if l.state.want == nil {
-		return time.Hour
-	}
 	next := l.nextCheck
+	if l.state.want == nil {
+		next = time.Now().Add(time.Hour) // nothing to compare with; a failed read is retried all the same
+	}
 	if l.mustRead || l.state.kernel.Table == nil {
 		next = l.readRetry
 	}

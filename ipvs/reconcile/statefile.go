@@ -46,7 +46,7 @@ func (r *Reconciler) loadOwned() {
 	}
 }
 
-// saveOwned records which services are ours, before they are made. The caller holds the lock.
+// saveOwned records which services are ours, before they are made.
 func (r *Reconciler) saveOwned() {
 	if r.stateFile == "" {
 		return
@@ -55,7 +55,9 @@ func (r *Reconciler) saveOwned() {
 	if err != nil && r.state.fileErr == nil {
 		r.log.Error("cannot record which IPVS services are ours; after a crash they would stay behind", zap.Error(err))
 	}
+	r.mu.Lock()
 	r.state.fileErr = err
+	r.mu.Unlock()
 }
 
 // writeFile replaces the file in one step.

@@ -24,13 +24,14 @@ type Status struct {
 	// Kernel holds our services as last read, with every change acknowledged since; its Table is nil before the first read.
 	Kernel ipvs.Snapshot
 	// Failures, by target, are changes that the kernel refused, and removals that wait for one of these.
-	Failures map[ipvs.Target]Failure
-	Err      error         // why the kernel or the state file cannot be used at all; nil when they can
-	Pending  int           // changes still to make
-	Repairs  uint64        // entries of ours that others changed and that were put back
-	LastRead time.Time     // of the whole table
-	LastSync time.Time     // when last nothing was left to do
-	Period   time.Duration // between two looks at the kernel
+	Failures  map[ipvs.Target]Failure
+	Err       error         // why the kernel cannot be read at all; nil when it can
+	RecordErr error         // why the state file could not be written
+	Pending   int           // changes still to make
+	Repairs   uint64        // entries of ours that others changed and that were put back
+	LastRead  time.Time     // of the whole table
+	LastSync  time.Time     // when last nothing was left to do
+	Period    time.Duration // between two looks at the kernel
 }
 
 // InSync reports whether the kernel, as last known, is as wanted.
@@ -46,9 +47,7 @@ func (r *Reconciler) Status() Status {
 		Failures: make(map[ipvs.Target]Failure, len(r.state.failures)), Err: r.state.readErr,
 		Pending: r.state.pending, Repairs: r.state.repairs, LastRead: r.state.lastRead, LastSync: r.state.lastSync, Period: r.state.period,
 	}
-	if s.Err == nil {
-		s.Err = r.state.fileErr
-	}
+	s.RecordErr = r.state.fileErr
 	if r.next != nil {
 		s.Pending++
 	}
@@ -59,24 +58,7 @@ func (r *Reconciler) Status() Status {
 		s.Failures[t] = *f
 	}
 	if r.state.kernel.Table != nil {
-		s.Kernel = own(r.state.kernel, r.state.owned)
+		s.Kernel = ipvs.Snapshot{Table: r.state.kernel.Table.Clone(), Connections: maps.Clone(r.state.kernel.Connections)}
 	}
 	return s
-}
-
-// own copies the owned part of a snapshot.
-func own(snap ipvs.Snapshot, owned map[ipvs.Key]bool) ipvs.Snapshot {
-	out := ipvs.Snapshot{Table: ipvs.Table{}, Connections: make(map[ipvs.Target]ipvs.Connections, len(snap.Connections))}
-	for k := range owned {
-		p, ok := snap.Table[k]
-		if !ok {
-			continue
-		}
-		out.Table[k] = ipvs.Pool{Service: p.Service, Destinations: maps.Clone(p.Destinations)}
-		for a := range p.Destinations {
-			t := ipvs.Target{Service: k, Destination: a}
-			out.Connections[t] = snap.Connections[t]
-		}
-	}
-	return out
 }

@@ -1,0 +1,250 @@
+package netlink
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mdlayher/genetlink"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"vipd/ipvs"
+)
+
+// batchSize is how many changes go to the kernel in one system call. Their acknowledgements must fit the receive buffer.
+const (
+	batchSize  = 100
+	readBuffer = 1 << 20
+)
+
+// The kernel's numbers, include/uapi/linux/ip_vs.h.
+const (
+	genlVersion = 1
+
+	attrService = 1
+	attrDest    = 2
+
+	svcAF        = 1
+	svcProtocol  = 2
+	svcAddr      = 3
+	svcPort      = 4
+	svcFWMark    = 5
+	svcScheduler = 6
+	svcFlags     = 7
+	svcTimeout   = 8
+	svcNetmask   = 9
+
+	destAddr     = 1
+	destPort     = 2
+	destMethod   = 3
+	destWeight   = 4
+	destUpper    = 5
+	destLower    = 6
+	destFamily   = 11
+	destTunType  = 13
+	destTunPort  = 14
+	destTunFlags = 15
+
+	flagPersistent = 1
+)
+
+// commands by ipvs.OpKind: NEW, SET and DEL of services, then of destinations.
+var commands = [...]uint8{
+	ipvs.AddService: 1, ipvs.EditService: 2, ipvs.DelService: 3,
+	ipvs.AddDestination: 5, ipvs.EditDestination: 6, ipvs.DelDestination: 7,
+}
+
+// batcher sends many changes in one system call and matches the answers by sequence number.
+type batcher struct {
+	c      *netlink.Conn
+	family uint16
+}
+
+func openBatcher() (*batcher, error) {
+	c, err := netlink.Dial(unix.NETLINK_GENERIC, nil)
+	if err != nil {
+		return nil, fmt.Errorf("opening generic netlink: %w", err)
+	}
+	f, err := genetlink.NewConn(c).GetFamily("IPVS")
+	if err == nil {
+		err = c.SetReadBuffer(readBuffer)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("looking up IPVS in generic netlink: %w", err), c.Close())
+	}
+	// Only better error texts are lost where the kernel does not know it.
+	_ = c.SetOption(netlink.ExtendedAcknowledge, true)
+	return &batcher{c: c, family: f.ID}, nil
+}
+
+func (b *batcher) close() error {
+	if err := b.c.Close(); err != nil {
+		return fmt.Errorf("closing the netlink connection for batches: %w", err)
+	}
+	return nil
+}
+
+// apply returns one error for each operation. After a failure of the connection itself all that is left fails alike.
+func (b *batcher) apply(ops []ipvs.Op) []error {
+	errs := make([]error, len(ops))
+	for start := 0; start < len(ops); start += batchSize {
+		end := min(start+batchSize, len(ops))
+		if err := b.send(ops[start:end], errs[start:end]); err != nil {
+			for i := end; i < len(ops); i++ {
+				errs[i] = err
+			}
+			break
+		}
+	}
+	return errs
+}
+
+// send makes one batch and fills in its errors. The error it returns is one of the connection.
+func (b *batcher) send(ops []ipvs.Op, errs []error) error {
+	msgs := make([]netlink.Message, 0, len(ops))
+	index := make([]int, 0, len(ops)) // of msgs in ops
+	for i, op := range ops {
+		data, err := encode(op)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		msgs = append(msgs, netlink.Message{
+			Header: netlink.Header{Type: netlink.HeaderType(b.family), Flags: netlink.Request | netlink.Acknowledge},
+			Data:   append([]byte{commands[op.Kind], genlVersion, 0, 0}, data...),
+		})
+		index = append(index, i)
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	err := b.c.SetDeadline(time.Now().Add(Timeout))
+	if err == nil {
+		msgs, err = b.c.SendMessages(msgs)
+	}
+	if err != nil {
+		for _, i := range index {
+			errs[i] = connError(err)
+		}
+		return connError(err)
+	}
+	waiting := make(map[uint32]int, len(msgs))
+	for j, m := range msgs {
+		waiting[m.Header.Sequence] = index[j]
+	}
+	return b.collect(waiting, errs)
+}
+
+// collect reads until every message is answered. Answers to earlier, given up messages are passed over.
+func (b *batcher) collect(waiting map[uint32]int, errs []error) error {
+	for len(waiting) > 0 {
+		answers, err := b.c.Receive()
+		var refused *netlink.OpError
+		if errors.As(err, &refused) && refused.Sequence != 0 {
+			if i, ok := waiting[refused.Sequence]; ok {
+				errs[i] = err
+				delete(waiting, refused.Sequence)
+			}
+			continue
+		}
+		if err != nil {
+			err = connError(err)
+			for _, i := range waiting {
+				errs[i] = err
+			}
+			return err
+		}
+		for _, m := range answers {
+			if m.Header.Type == netlink.Error {
+				delete(waiting, m.Header.Sequence)
+			}
+		}
+	}
+	return nil
+}
+
+func connError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errTimeout
+	}
+	return fmt.Errorf("talking to IPVS: %w", err)
+}
+
+// encode builds the attributes of a change.
+func encode(op ipvs.Op) ([]byte, error) {
+	ae := netlink.NewAttributeEncoder()
+	ae.Nested(attrService, func(n *netlink.AttributeEncoder) error {
+		encodeService(n, op.Service.Normal(), op.Kind == ipvs.AddService || op.Kind == ipvs.EditService)
+		return nil
+	})
+	if op.OnDestination() {
+		ae.Nested(attrDest, func(n *netlink.AttributeEncoder) error {
+			encodeDestination(n, op.Destination, op.Kind != ipvs.DelDestination)
+			return nil
+		})
+	}
+	b, err := ae.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("encoding an IPVS change: %w", err)
+	}
+	return b, nil
+}
+
+func encodeService(n *netlink.AttributeEncoder, s ipvs.Service, whole bool) {
+	family := uint16(unix.AF_INET)
+	if s.IPv6 {
+		family = unix.AF_INET6
+	}
+	n.Uint16(svcAF, family)
+	if s.FWMark != 0 {
+		n.Uint32(svcFWMark, s.FWMark)
+	} else {
+		n.Uint16(svcProtocol, uint16(s.Protocol))
+		n.Bytes(svcAddr, s.Address.Addr().AsSlice())
+		bigEndian(n, svcPort, s.Address.Port())
+	}
+	if !whole {
+		return
+	}
+	c := toService(s)
+	n.String(svcScheduler, s.Scheduler)
+	n.Do(svcFlags, func() ([]byte, error) { // the flags, then the mask of those that are meant
+		b := make([]byte, 8)
+		binary.NativeEndian.PutUint32(b, uint32(c.Flags))
+		binary.NativeEndian.PutUint32(b[4:], ^uint32(0))
+		return b, nil
+	})
+	n.Uint32(svcTimeout, c.Timeout)
+	if s.IPv6 {
+		n.Uint32(svcNetmask, uint32(s.Granularity))
+	} else {
+		n.Bytes(svcNetmask, c.Netmask.AsSlice())
+	}
+}
+
+func encodeDestination(n *netlink.AttributeEncoder, d ipvs.Destination, whole bool) {
+	family := uint16(unix.AF_INET)
+	if d.Address.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	n.Uint16(destFamily, family)
+	n.Bytes(destAddr, d.Address.Addr().AsSlice())
+	bigEndian(n, destPort, d.Address.Port())
+	if !whole {
+		return
+	}
+	n.Uint32(destMethod, uint32(d.Method))
+	n.Uint32(destWeight, uint32(d.Weight))
+	n.Uint32(destUpper, d.Upper)
+	n.Uint32(destLower, d.Lower)
+	n.Uint8(destTunType, d.Tunnel.Type)
+	bigEndian(n, destTunPort, d.Tunnel.Port)
+	n.Uint16(destTunFlags, d.Tunnel.Flags)
+}
+
+func bigEndian(n *netlink.AttributeEncoder, attr, v uint16) {
+	n.Bytes(attr, []byte{byte(v >> 8), byte(v)})
+}

@@ -1,0 +1,94 @@
+package netlink
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/mdlayher/netlink"
+
+	"vipd/ipvs"
+)
+
+// Kernel is a [Conn] that is opened when it is needed and opened anew after the connection failed, so that a kernel
+// without IPVS, or one whose module is loaded again, is an error only until that changes. It must be used from the
+// network namespace that the process runs in.
+type Kernel struct {
+	mu   sync.Mutex
+	conn *Conn
+}
+
+// NewKernel returns a Kernel that has not connected yet.
+func NewKernel() *Kernel { return &Kernel{} }
+
+// Read is [Conn.Read].
+func (k *Kernel) Read() (snap ipvs.Snapshot, err error) {
+	err = k.with(func(c *Conn) error {
+		snap, err = c.Read()
+		var refused *netlink.OpError
+		if err != nil && errors.As(err, &refused) {
+			k.drop() // reading is never refused but when IPVS was unloaded
+		}
+		return err
+	})
+	return snap, err
+}
+
+// Same is [Conn.Same].
+func (k *Kernel) Same(t ipvs.Table) (same bool, err error) {
+	err = k.with(func(c *Conn) error {
+		same, err = c.Same(t)
+		if err != nil {
+			k.drop()
+		}
+		return err
+	})
+	return same, err
+}
+
+// Apply is [Conn.Apply]; without a connection every change fails alike.
+func (k *Kernel) Apply(ops []ipvs.Op) (errs []error) {
+	err := k.with(func(c *Conn) error {
+		errs = c.Apply(ops)
+		return nil
+	})
+	if err != nil {
+		errs = make([]error, len(ops))
+		for i := range errs {
+			errs[i] = &Error{Op: ops[i], Err: err}
+		}
+	}
+	return errs
+}
+
+// Close ends the connection; the next call opens another.
+func (k *Kernel) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.drop()
+}
+
+func (k *Kernel) with(call func(*Conn) error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		c, err := Open()
+		if err != nil {
+			return err
+		}
+		k.conn = c
+	}
+	err := call(k.conn)
+	if k.conn != nil && k.conn.broken != nil {
+		_ = k.drop()
+	}
+	return err
+}
+
+func (k *Kernel) drop() error {
+	if k.conn == nil {
+		return nil
+	}
+	err := k.conn.Close()
+	k.conn = nil
+	return err
+}
