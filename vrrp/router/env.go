@@ -1,0 +1,188 @@
+package router
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"vipd/vrrp"
+)
+
+// refresh brings sockets and machines in line with links, trackers and
+// configuration. Sockets come first: listening counts from when it is possible.
+func (r *Router) refresh() {
+	if r.links == nil || r.stopped {
+		return
+	}
+	r.ownAddresses()
+	r.syncSockets()
+	for _, in := range r.list {
+		r.updateEnv(in)
+	}
+}
+
+// ownAddresses collects the addresses our own adverts may come from. The virtual
+// addresses do not belong to them: the owner of one sends from it, and we hold it
+// while the owner is away.
+func (r *Router) ownAddresses() {
+	r.own = map[netip.Addr]struct{}{}
+	for _, l := range r.links {
+		for _, a := range l.Addrs {
+			r.own[a] = struct{}{}
+		}
+	}
+	for _, in := range r.list {
+		if in.cfg.Owner() {
+			continue
+		}
+		for _, a := range in.cfg.Addresses {
+			delete(r.own, a)
+		}
+	}
+	for _, l := range r.links {
+		for _, a := range []netip.Addr{l.Source4, l.Source6} {
+			if a.IsValid() && !r.virtual(a) {
+				r.own[a] = struct{}{}
+			}
+		}
+	}
+}
+
+// virtual reports whether a is an address that an instance of ours holds for
+// another router.
+func (r *Router) virtual(a netip.Addr) bool {
+	return slices.ContainsFunc(r.list, func(in *instance) bool {
+		return !in.cfg.Owner() && slices.Contains(in.cfg.Addresses, a)
+	})
+}
+
+// syncSockets opens and closes sockets when the set wanted has changed.
+func (r *Router) syncSockets() {
+	want := make([]Endpoint, 0, len(r.list))
+	for _, in := range r.list {
+		if l, ok := r.links[in.cfg.Interface]; ok {
+			want = append(want, Endpoint{
+				Instance: in.cfg.Name, Interface: in.cfg.Interface, Index: l.Index,
+				IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
+			})
+		}
+	}
+	if r.endpoints != nil && slices.Equal(want, r.endpoints) {
+		return
+	}
+	r.endpoints = want
+	r.socketErr = r.ports.Sender.Sync(slices.Clone(want))
+	if len(r.socketErr) > 0 {
+		r.retryAt = time.Now().Add(syncRetry)
+		r.wake(r.retryAt)
+	}
+}
+
+// updateEnv tells the machine its environment when it has changed.
+func (r *Router) updateEnv(in *instance) {
+	if r.links == nil || r.stopped {
+		return
+	}
+	env := r.environment(in)
+	if in.envSent && env.Equal(&in.env) {
+		return
+	}
+	in.env, in.envSent = env, true
+	if env.Source.IsValid() {
+		in.source = env.Source
+	}
+	r.feed(in, vrrp.Event{Kind: vrrp.EventEnv, Env: env})
+}
+
+// environment works out what the machine has to know.
+func (r *Router) environment(in *instance) vrrp.Env {
+	var env vrrp.Env
+	fault := func(format string, args ...any) { env.Faults = append(env.Faults, fmt.Sprintf(format, args...)) }
+
+	if reason := r.linkFault(in.cfg.Interface); reason != "" {
+		fault("%s", reason)
+	} else if src, reason := r.source(in); reason != "" {
+		fault("%s", reason)
+	} else {
+		env.Source = src
+		if err := r.socketErr[in.cfg.Name]; err != nil {
+			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
+		}
+	}
+	for _, t := range in.cfg.TrackInterfaces {
+		reason := r.linkFault(t.Name)
+		if reason == "" {
+			reason = t.Name + " is up"
+		}
+		t.apply(&env, r.linkFault(t.Name) == "", reason)
+	}
+	for _, t := range in.cfg.TrackScripts {
+		ok, known := r.scripts[t.Name]
+		switch {
+		case known && ok:
+			t.apply(&env, true, fmt.Sprintf("script %s succeeds", t.Name))
+		case known:
+			t.apply(&env, false, fmt.Sprintf("script %s failed", t.Name))
+		case t.Weight == 0:
+			env.Pending = true
+		}
+	}
+	if !in.foughtUntil.IsZero() {
+		fault("VIP fought over: %s was removed by others again and again; next try at %s",
+			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))
+	}
+	return env
+}
+
+// apply adds what a tracker says to env. With weight 0 a bad state is a fault
+// (reverse: a good one). A positive weight counts while good, a negative one while
+// bad; reverse turns its sign.
+func (t *Track) apply(env *vrrp.Env, good bool, reason string) {
+	weight := t.Weight
+	if t.Reverse {
+		weight = -weight
+	}
+	switch {
+	case t.Weight == 0 && good == t.Reverse:
+		env.Faults = append(env.Faults, reason)
+	case t.Weight > 0 && good, t.Weight < 0 && !good:
+		env.Weight += weight
+	}
+}
+
+// linkFault says why nothing can be sent or received on an interface, "" if it can.
+func (r *Router) linkFault(name string) string {
+	switch l, ok := r.links[name]; {
+	case !ok:
+		return name + " does not exist"
+	case !l.Up:
+		return name + " is down"
+	case !l.Carrier:
+		return name + " has no carrier"
+	}
+	return ""
+}
+
+// source returns the address an instance sends from, or why there is none.
+func (r *Router) source(in *instance) (netip.Addr, string) {
+	l := r.links[in.cfg.Interface]
+	if src := in.cfg.Source; src.IsValid() {
+		for _, name := range slices.Sorted(maps.Keys(r.links)) {
+			if slices.Contains(r.links[name].Addrs, src) {
+				return src, ""
+			}
+		}
+		return netip.Addr{}, fmt.Sprintf("the configured source address %v is on no interface", src)
+	}
+	src, what := l.Source4, "IPv4 address"
+	if in.cfg.IPv6 {
+		src, what = l.Source6, "link-local address"
+	}
+	// A virtual address is no base: it would vanish with the state it supports.
+	if !src.IsValid() || !in.cfg.Owner() && slices.Contains(in.cfg.Addresses, src) {
+		return netip.Addr{}, fmt.Sprintf("%s has no %s", in.cfg.Interface, what)
+	}
+	return src, ""
+}

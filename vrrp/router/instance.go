@@ -1,0 +1,108 @@
+package router
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"vipd/vrrp"
+	"vipd/vrrp/packet"
+)
+
+// instance is one virtual router at work.
+type instance struct {
+	cfg     Instance
+	machine *vrrp.Machine
+	advert  packet.Advert // sent from here, again and again
+	source  netip.Addr    // last usable source address: priority 0 still needs one when it is gone
+	env     vrrp.Env      // what the machine knows
+	envSent bool          // the machine was told
+
+	foughtUntil time.Time
+	foughtVIP   string
+	listenUntil time.Time // a late tick waits until then for adverts in the sockets
+
+	sent, sendErrors, receivedCount, masters uint64
+	drops                                    [packet.NumDropReasons]uint64
+	foreign                                  netip.Addr
+	foreignAt                                time.Time
+}
+
+func newInstance(cfg Instance) *instance {
+	return &instance{cfg: cfg, machine: vrrp.New(cfg.Config)}
+}
+
+func (in *instance) key() key { return key{in.cfg.Interface, in.cfg.IPv6, in.cfg.VRID} }
+
+func (in *instance) status() InstanceStatus {
+	s := InstanceStatus{
+		Name: in.cfg.Name, Config: in.cfg.Config, Status: in.machine.Status(), Source: in.source,
+		Sent: in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
+		Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
+	}
+	for reason, n := range in.drops {
+		if n > 0 {
+			s.Drops[packet.DropReason(reason)] = n
+		}
+	}
+	return s
+}
+
+// feed gives an event to the machine and carries out what it asks for.
+func (r *Router) feed(in *instance, ev vrrp.Event) {
+	now := time.Now()
+	for _, a := range in.machine.Handle(now, ev) {
+		r.execute(in, now, a)
+	}
+	if at, ok := in.machine.Deadline(); ok {
+		r.wake(at)
+	}
+}
+
+// execute carries out one action.
+func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
+	name := in.cfg.Name
+	switch a.Kind {
+	case vrrp.SendAdvert:
+		r.sendAdvert(in, now, a.Priority)
+	case vrrp.AddAddresses:
+		r.ports.Addresses.Want(name, true)
+	case vrrp.RemoveAddresses:
+		r.ports.Addresses.Want(name, false)
+	case vrrp.Announce:
+		r.ports.Announcer.Announce(name, a.Burst)
+	case vrrp.StopAnnounce:
+		r.ports.Announcer.Stop(name)
+	case vrrp.Transition:
+		if a.To == vrrp.Master {
+			in.masters++
+		}
+		r.ports.Observer.Transition(TransitionEvent{
+			Instance: name, From: a.From, To: a.To, Reason: a.Reason,
+			Priority: in.machine.Status().EffectivePriority, At: now,
+		})
+	case vrrp.Note:
+		r.note(name, now, a.Reason)
+	}
+}
+
+// sendAdvert sends an advert from the last known source.
+func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
+	in.machine.Advert(&in.advert, priority)
+	err := r.ports.Sender.SendAdvert(in.cfg.Name, in.source, &in.advert)
+	if err == nil {
+		in.sent++
+		return
+	}
+	in.sendErrors++
+	if priority != packet.PriorityStop { // resigning on a dead link cannot work
+		r.note(in.cfg.Name, now, fmt.Sprintf("sending an advert from %v on %s: %v", in.source, in.cfg.Interface, err))
+	}
+}
+
+// note reports a text, the same one at most once a minute.
+func (r *Router) note(instance string, now time.Time, text string) {
+	if r.limit.allow(limitKey{instance: instance, text: text}, now) {
+		r.ports.Observer.Note(Note{Instance: instance, Text: text})
+	}
+}

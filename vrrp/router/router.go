@@ -1,0 +1,255 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"vipd/vrrp"
+	"vipd/vrrp/packet"
+	"vipd/vrrp/socket"
+)
+
+const (
+	// receiveQueue is how many adverts may wait for the loop.
+	receiveQueue = 1024
+	// commandQueue is how many inputs other than adverts may wait for the loop.
+	commandQueue = 64
+	// fightHold is how long an instance stays in FAULT after its VIP was fought over.
+	fightHold = 30 * time.Second
+	// syncRetry is how long after a failed Sync the next one is tried.
+	syncRetry = time.Second
+)
+
+// ErrStopped is returned by calls that reach a router whose Run has returned.
+var ErrStopped = errors.New("the VRRP router has stopped")
+
+// Router runs virtual routers. New, then Run in a goroutine of the caller's; every
+// other method may be called from any goroutine, but only Deliver from a port's
+// method: the others may wait for the loop. None of them waits for a Run that has
+// returned.
+type Router struct {
+	ports    Ports
+	received chan *socket.Received
+	commands chan func()
+	done     chan struct{}
+	overruns atomic.Uint64
+	strays   atomic.Uint64
+
+	// All that follows belongs to the goroutine of Run.
+	list      []*instance // sorted by name
+	byName    map[string]*instance
+	byKey     map[key]*instance
+	links     map[string]Link // nil: not known yet
+	scripts   map[string]bool // last result of each script
+	own       map[netip.Addr]struct{}
+	endpoints []Endpoint
+	socketErr map[string]error
+	retryAt   time.Time // next Sync after an error; zero: none
+	next      time.Time // no instance wants anything before; zero: never
+	stopped   bool
+	failed    error // the timer does not work
+	limit     limiter
+}
+
+// key finds the instance an advert is for.
+type key struct {
+	iface string
+	ipv6  bool
+	vrid  uint8
+}
+
+// New returns a router without instances.
+func New(ports Ports) *Router {
+	if ports.Alarm == nil {
+		ports.Alarm = newTimerAlarm()
+	}
+	return &Router{
+		ports:    ports,
+		received: make(chan *socket.Received, receiveQueue),
+		commands: make(chan func(), commandQueue),
+		done:     make(chan struct{}),
+		byName:   map[string]*instance{},
+		byKey:    map[key]*instance{},
+		scripts:  map[string]bool{},
+		limit:    limiter{},
+	}
+}
+
+// Run owns all machines until ctx ends. Then every instance gives its addresses up
+// (as by Stop) and Run returns nil. It returns an error only when the Alarm fails:
+// nothing can be on time then. It may be called once.
+func (r *Router) Run(ctx context.Context) error {
+	defer close(r.done)
+	for {
+		r.tick(time.Now())
+		if r.failed != nil {
+			r.shutdown()
+			return r.failed
+		}
+		select {
+		case <-ctx.Done():
+			r.shutdown()
+			return nil
+		case f := <-r.commands:
+			f()
+		case p := <-r.received:
+			r.receive(p)
+		case <-r.ports.Alarm.C():
+		}
+	}
+}
+
+// Deliver takes over a received advert and releases it when it was handled. It
+// never blocks: when too many wait, the advert is dropped and counted.
+func (r *Router) Deliver(p *socket.Received) {
+	select {
+	case r.received <- p:
+	default:
+		r.overruns.Add(1)
+		p.Release()
+	}
+}
+
+// Overruns is the number of adverts dropped because too many waited.
+func (r *Router) Overruns() uint64 { return r.overruns.Load() }
+
+// Strays is the number of adverts delivered for no instance of this router.
+func (r *Router) Strays() uint64 { return r.strays.Load() }
+
+// HostState tells the state of all interfaces. The map is not changed afterwards
+// by either side. Instances hear only what changed for them.
+func (r *Router) HostState(links map[string]Link) {
+	r.post(func() {
+		r.links = links
+		r.refresh()
+	})
+}
+
+// TrackResult tells the state of a script: it is debounced by the caller.
+func (r *Router) TrackResult(script string, ok bool) {
+	r.post(func() {
+		r.scripts[script] = ok
+		r.refresh()
+	})
+}
+
+// Fought tells that others keep removing vip, an address of the instance: the
+// instance goes to FAULT and tries again after 30 s.
+func (r *Router) Fought(instance, vip string) {
+	r.post(func() {
+		if in, ok := r.byName[instance]; ok {
+			in.foughtUntil, in.foughtVIP = time.Now().Add(fightHold), vip
+			r.wake(in.foughtUntil)
+			r.updateEnv(in)
+		}
+	})
+}
+
+// Status returns a snapshot of all instances, sorted by name; nil once Run has
+// returned.
+func (r *Router) Status() []InstanceStatus {
+	var out []InstanceStatus
+	if err := r.do(context.Background(), func() {
+		out = make([]InstanceStatus, 0, len(r.list))
+		for _, in := range r.list {
+			out = append(out, in.status())
+		}
+	}); err != nil {
+		return nil
+	}
+	return out
+}
+
+// Stop makes every instance give its addresses up: priority 0 from each MASTER,
+// then its addresses are no longer wanted. It returns when all were told; the
+// router does nothing more but answer Status.
+func (r *Router) Stop() {
+	// An error means that Run has returned, and Run does the same.
+	_ = r.do(context.Background(), r.shutdown)
+}
+
+// post hands f to the loop without waiting for it to run.
+func (r *Router) post(f func()) {
+	select {
+	case r.commands <- f:
+	case <-r.done:
+	}
+}
+
+// do runs f in the loop and waits for it.
+func (r *Router) do(ctx context.Context, f func()) error {
+	ran := make(chan struct{})
+	select {
+	case r.commands <- func() { f(); close(ran) }:
+	case <-r.done:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-ran:
+		return nil
+	case <-r.done:
+		select {
+		case <-ran:
+			return nil
+		default:
+			return ErrStopped
+		}
+	}
+}
+
+// receive hands an advert to its instance.
+func (r *Router) receive(p *socket.Received) {
+	defer p.Release()
+	src := p.Src
+	in, ok := r.byKey[key{p.Interface, p.IPv6, p.Advert.VRID}]
+	if !ok {
+		r.strays.Add(1)
+		if r.limit.allow(limitKey{reason: packet.DropUnknownVRID, source: src, text: p.Interface}, time.Now()) {
+			r.ports.Observer.Dropped(Drop{Source: src, Reason: packet.DropUnknownVRID, Count: r.strays.Load()})
+		}
+		return
+	}
+	if reason := r.admit(in, &p.Advert, src, p.TTL); reason != packet.DropNone {
+		r.drop(in, src, reason)
+		return
+	}
+	in.receivedCount++
+	r.feed(in, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
+}
+
+// admit adds to the machine's checks what only the router knows: all addresses of
+// this host. An advert of ours that comes back on another interface is ours.
+func (r *Router) admit(in *instance, a *packet.Advert, src netip.Addr, ttl uint8) packet.DropReason {
+	if _, own := r.own[src]; own {
+		return packet.DropOwnSource
+	}
+	return in.machine.Admit(a, src, ttl)
+}
+
+// drop counts an advert that is not acted on and reports it now and then.
+func (r *Router) drop(in *instance, src netip.Addr, reason packet.DropReason) {
+	in.drops[reason]++
+	now := time.Now()
+	if reason == packet.DropForeign {
+		in.foreign, in.foreignAt = src, now
+	}
+	if r.limit.allow(limitKey{instance: in.cfg.Name, reason: reason, source: src}, now) {
+		r.ports.Observer.Dropped(Drop{Instance: in.cfg.Name, Source: src, Reason: reason, Count: in.drops[reason]})
+	}
+}
+
+// shutdown stops every instance.
+func (r *Router) shutdown() {
+	if r.stopped {
+		return
+	}
+	r.stopped = true
+	for _, in := range r.list {
+		r.feed(in, vrrp.Event{Kind: vrrp.EventShutdown})
+	}
+}

@@ -1,0 +1,137 @@
+package router
+
+import (
+	"fmt"
+	"time"
+
+	"vipd/vrrp"
+)
+
+const (
+	// lateTick is how late the end of a BACKUP's listening may be noticed before
+	// the process is taken for one that was frozen.
+	lateTick = 10 * time.Millisecond
+	// listenGrace is how long a process that was frozen listens to what waits in
+	// its sockets before it claims anything.
+	listenGrace = 3 * time.Millisecond
+)
+
+// wake makes sure the loop turns at the given time.
+func (r *Router) wake(at time.Time) {
+	if r.next.IsZero() || at.Before(r.next) {
+		r.next = at
+		r.setAlarm()
+	}
+}
+
+// setAlarm asks to be woken at r.next.
+func (r *Router) setAlarm() {
+	if err := r.ports.Alarm.Set(r.next); err != nil {
+		r.failed = fmt.Errorf("setting the timer of the VRRP router: %w", err)
+	}
+}
+
+// tick does what is due: adverts first, then what was received, then the rest. A
+// BACKUP therefore takes over only when nothing it received forbids it.
+func (r *Router) tick(now time.Time) {
+	if r.next.IsZero() || now.Before(r.next) {
+		return
+	}
+	for _, in := range r.list {
+		if in.machine.State() == vrrp.Master && in.due(now) {
+			r.feed(in, vrrp.Event{Kind: vrrp.EventTick})
+		}
+	}
+	for range len(r.received) {
+		r.receive(<-r.received)
+	}
+	for _, in := range r.list {
+		if in.due(now) {
+			r.feed(in, vrrp.Event{Kind: vrrp.EventTick})
+		}
+		if !in.foughtUntil.IsZero() && !now.Before(in.foughtUntil) {
+			in.foughtUntil, in.foughtVIP = time.Time{}, ""
+			r.updateEnv(in)
+		}
+	}
+	if !r.retryAt.IsZero() && !now.Before(r.retryAt) {
+		r.retryAt = time.Time{}
+		r.endpoints = nil
+		r.refresh()
+	}
+	r.rearm()
+}
+
+// rearm finds the next time something is due. Deadlines that moved later since
+// the last call cost one turn of the loop, so receiving an advert costs nothing.
+func (r *Router) rearm() {
+	r.next = time.Time{}
+	for _, in := range r.list {
+		if at, ok := in.machine.Deadline(); ok {
+			r.earliest(latest(at, in.listenUntil))
+		}
+		if !in.foughtUntil.IsZero() {
+			r.earliest(in.foughtUntil)
+		}
+	}
+	if !r.retryAt.IsZero() {
+		r.earliest(r.retryAt)
+	}
+	if !r.next.IsZero() {
+		r.setAlarm()
+	}
+}
+
+func (r *Router) earliest(at time.Time) {
+	if r.next.IsZero() || at.Before(r.next) {
+		r.next = at
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// due reports whether the machine's tick is to be given now. A tick that comes
+// much too late means that the process was frozen: others may have taken over
+// meanwhile, so what they sent is heard first.
+func (in *instance) due(now time.Time) bool {
+	at, ok := in.machine.Deadline()
+	if !ok || now.Before(at) {
+		in.listenUntil = time.Time{}
+		return false
+	}
+	allowed := lateTick
+	if in.machine.State() == vrrp.Master {
+		allowed = in.machine.DownInterval()
+	}
+	if in.listenUntil.IsZero() && now.Sub(at) > allowed {
+		in.listenUntil = now.Add(listenGrace)
+	}
+	if now.Before(in.listenUntil) {
+		return false
+	}
+	in.listenUntil = time.Time{}
+	return true
+}
+
+// timerAlarm is an Alarm on the standard library's timer.
+type timerAlarm struct{ timer *time.Timer }
+
+func newTimerAlarm() *timerAlarm {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &timerAlarm{timer: t}
+}
+
+// Set implements Alarm.
+func (a *timerAlarm) Set(at time.Time) error {
+	a.timer.Reset(time.Until(at))
+	return nil
+}
+
+// C implements Alarm.
+func (a *timerAlarm) C() <-chan time.Time { return a.timer.C }
