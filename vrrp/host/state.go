@@ -53,6 +53,17 @@ type State struct {
 
 	// At is when the reading of the addresses began: every change the kernel had acknowledged before At is in.
 	At time.Time
+
+	// read is when the reading as a whole began. It is later than At when the addresses are those of an earlier
+	// reading because the kernel changed them faster than they could be read.
+	read time.Time
+}
+
+func (s State) began() time.Time {
+	if s.read.IsZero() {
+		return s.At
+	}
+	return s.read
 }
 
 // Link returns the named interface, or nil when it does not exist.
@@ -161,6 +172,18 @@ func (l *Link) equal(o *Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && l.MAC == o.MAC && l.MTU == o.MTU && l.Up == o.Up &&
 		l.Running == o.Running && l.Loopback == o.Loopback && l.NoARP == o.NoARP &&
 		l.Forwarding6 == o.Forwarding6 && slices.EqualFunc(l.Addrs, o.Addrs, Addr.equal)
+}
+
+// same reports whether two records ask the kernel for the same.
+func (a Addr) same(b Addr) bool {
+	const asked = unix.IFA_F_NOPREFIXROUTE
+	if a.Prefix != b.Prefix || a.Flags&asked != b.Flags&asked {
+		return false
+	}
+	if a.Prefix.Addr().Is6() { // its scope follows from the address
+		return (a.PreferredLft == 0) == (b.PreferredLft == 0)
+	}
+	return a.Label == b.Label && a.Scope == b.Scope && a.Broadcast == b.Broadcast
 }
 
 func (a Addr) equal(b Addr) bool {

@@ -1,0 +1,498 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	fightWindow = 10 * time.Second      // how long a loss is remembered
+	fightLimit  = 4                     // losses within the window that end the repairs
+	backoffMin  = 50 * time.Millisecond // first pause after a kernel error
+	backoffMax  = 2 * time.Second       // longest pause
+	verifyAfter = 20 * time.Millisecond // a write that no snapshot confirmed by then is looked up
+	removeBatch = 128                   // removals between two looks at what else is asked
+)
+
+// key is what identifies an address to the kernel.
+type key struct {
+	dev    string
+	prefix netip.Prefix
+}
+
+func (k key) compare(o key) int {
+	return cmp.Or(cmp.Compare(k.dev, o.dev), k.prefix.Compare(o.prefix))
+}
+
+// book is what the manager knows and plans. It is pure: no kernel, no clock, no goroutine. Facts go in through
+// configure, want, state, sweep and done; the next thing to do comes out of next, what callers are to be told is
+// left in events.
+type book struct {
+	instances map[string]*instance
+	early     map[string]bool // wants of instances not configured yet
+	entries   map[key]*entry
+	vips      map[netip.Addr]bool
+	order     []*instance // as configured
+
+	last     State     // the newest snapshot
+	lastOp   time.Time // when the kernel was last written
+	lastRead time.Time // when a verification was last tried
+
+	removals []*entry
+	ring     []*instance // instances with additions to do, the next one first
+	retries  []*entry    // entries that wait for their retryAt
+	events   []event
+	unlisted bool // the state file lists addresses that are gone
+	closed   bool // everything was given up for good
+}
+
+// instance is one Set and what is wanted of it.
+type instance struct {
+	set     Set
+	wanted  bool
+	hadBase bool // its interface had a base address when the addresses were asked for
+	fit     bool // its interface is up and has the base address that it had
+	users   []*user
+	queue   []*entry // additions to do, in order
+}
+
+// user is one instance's use of one address.
+type user struct {
+	inst    *instance
+	entry   *entry
+	address Address
+	told    bool // was told that the address is present
+}
+
+// entry is one address that vipd wants, has or had.
+type entry struct {
+	key
+	users []*user
+	rec   Addr // what was last asked of the kernel
+
+	present bool      // it is in the kernel
+	ours    bool      // and may be removed by us
+	was     bool      // it was there since it was last asked for: a further addition is a repair
+	dropped bool      // lost and not to be put back (NoTrack)
+	fought  bool      // lost too often
+	stale   bool      // present with other properties than wanted
+	listed  bool      // in the state file
+	busy    bool      // a kernel call for it is running
+	queued  bool      // in an instance's queue or in removals
+	index   int       // of the interface it was last seen on
+	changed time.Time // when the kernel last acknowledged a change of it
+	losses  []time.Time
+	retryAt time.Time
+	backoff time.Duration
+	waiting bool // in retries
+	err     error
+}
+
+type eventKind uint8
+
+const (
+	eventPresent eventKind = iota
+	eventLost
+	eventFought
+	eventError
+)
+
+type event struct {
+	kind     eventKind
+	instance string
+	address  Address
+	link     *Link
+	err      error
+}
+
+func newBook() *book {
+	return &book{
+		instances: map[string]*instance{}, early: map[string]bool{},
+		entries: map[key]*entry{}, vips: map[netip.Addr]bool{},
+	}
+}
+
+// configure replaces all sets. What is the same before and after is not touched.
+func (b *book) configure(now time.Time, sets []Set) {
+	old, told := b.instances, b.forgetUsers()
+	b.instances = make(map[string]*instance, len(sets))
+	b.order = nil
+	clear(b.vips)
+	var begun []*instance
+	for _, set := range sets {
+		in := &instance{set: set}
+		o := old[set.Instance]
+		switch {
+		case o != nil:
+			in.wanted, in.hadBase = o.wanted, o.hadBase && o.set.Interface == set.Interface
+		case b.early[set.Instance] && !b.closed:
+			in.wanted = true
+			begun = append(begun, in)
+		}
+		delete(b.early, set.Instance)
+		b.instances[set.Instance] = in
+		b.order = append(b.order, in)
+		for _, a := range set.Addresses {
+			b.use(in, a, told)
+		}
+	}
+	for _, in := range begun {
+		b.begin(in)
+	}
+	for _, e := range b.entries {
+		if u := e.active(); u != nil && e.present && e.ours {
+			e.stale = !e.rec.same(u.record())
+		}
+	}
+	b.judge()
+	b.evaluateAll(now)
+}
+
+// telling names one instance's use of one address.
+type telling struct {
+	key
+	instance string
+}
+
+// forgetUsers takes all instances off the entries and returns who was told that its address is present.
+func (b *book) forgetUsers() map[telling]bool {
+	told := map[telling]bool{}
+	for k, e := range b.entries {
+		for _, u := range e.users {
+			if u.told {
+				told[telling{k, u.inst.set.Instance}] = true
+			}
+		}
+		e.users = nil
+	}
+	for _, in := range b.order {
+		for _, e := range in.queue {
+			e.queued = false
+		}
+	}
+	b.ring = nil
+	return told
+}
+
+// use notes that the instance has the address.
+func (b *book) use(in *instance, a Address, told map[telling]bool) {
+	e := b.entry(key{in.set.dev(a), a.Prefix})
+	if slices.ContainsFunc(e.users, func(u *user) bool { return u.inst == in }) {
+		return
+	}
+	u := &user{inst: in, entry: e, address: a, told: told[telling{e.key, in.set.Instance}]}
+	e.users, in.users = append(e.users, u), append(in.users, u)
+	b.vips[a.Prefix.Addr()] = true
+}
+
+// entry returns the entry of k, a new one if need be, with what the newest snapshot knows of it.
+func (b *book) entry(k key) *entry {
+	e := b.entries[k]
+	if e == nil {
+		e = &entry{key: k}
+		if a := b.last.find(k.dev, k.prefix); a != nil {
+			e.present, e.rec, e.index = true, *a, b.last.Links[k.dev].Index
+		}
+		b.entries[k] = e
+	}
+	return e
+}
+
+// want notes whether the instance's addresses shall be there.
+func (b *book) want(now time.Time, name string, wanted bool) {
+	wanted = wanted && !b.closed
+	in := b.instances[name]
+	if in == nil {
+		b.early[name] = wanted
+		return
+	}
+	if in.wanted == wanted {
+		return
+	}
+	in.wanted = wanted
+	if wanted {
+		b.begin(in)
+	}
+	b.judge()
+	for _, u := range in.users {
+		b.evaluate(now, u.entry)
+	}
+}
+
+// begin starts a new term of wanting: past fights and errors are forgiven, everything present is told again.
+func (b *book) begin(in *instance) {
+	in.hadBase = b.base(in)
+	for _, u := range in.users {
+		u.told = false
+		e := u.entry
+		e.losses, e.fought, e.dropped = nil, false, false
+		if !e.present {
+			e.was, e.backoff, e.retryAt, e.err = false, 0, time.Time{}, nil
+		}
+	}
+}
+
+func (b *book) release(now time.Time) {
+	b.closed = true
+	clear(b.early)
+	for name := range b.instances {
+		b.want(now, name, false)
+	}
+}
+
+// base reports whether the instance's interface has an address of the machine's own.
+func (b *book) base(in *instance) bool {
+	skip := func(ip netip.Addr) bool { return b.vips[ip] }
+	l := b.last.Links[in.set.Interface]
+	if in.set.IPv6 {
+		return l.Source6(skip).IsValid()
+	}
+	return l.Source4(skip).IsValid()
+}
+
+// judge renews each instance's fitness for repairs.
+func (b *book) judge() {
+	type place struct {
+		dev  string
+		ipv6 bool
+	}
+	bases := map[place]bool{} // an interface may have hundreds of instances and thousands of addresses
+	for _, in := range b.order {
+		if !in.wanted {
+			continue
+		}
+		p := place{in.set.Interface, in.set.IPv6}
+		base, ok := bases[p]
+		if !ok {
+			base = b.base(in)
+			bases[p] = base
+		}
+		in.hadBase = in.hadBase || base
+		in.fit = b.last.Links[p.dev].Usable() && (in.set.Owner || !in.hadBase || base)
+	}
+}
+
+// state takes in a snapshot. It says nothing about entries that changed after its reading began.
+func (b *book) state(now time.Time, s State) {
+	if s.began().Before(b.last.began()) {
+		return
+	}
+	b.last = s
+	b.judge()
+	have := b.lookup(s)
+	for k, e := range b.entries {
+		if e.busy || !e.changed.Before(s.At) {
+			continue
+		}
+		a, ok := have[k]
+		switch {
+		case ok && !e.present:
+			e.present, e.was, e.rec = true, true, a.Addr
+			b.adopt(e, a.Addr)
+		case !ok && e.present:
+			b.lost(now, e)
+		}
+		if ok {
+			e.index = a.index
+		}
+	}
+	b.evaluateAll(now)
+}
+
+type located struct {
+	Addr
+	index int
+}
+
+// lookup indexes the addresses of the interfaces that entries are on.
+func (b *book) lookup(s State) map[key]located {
+	devs := map[string]bool{}
+	for k := range b.entries {
+		devs[k.dev] = true
+	}
+	have := map[key]located{}
+	for dev := range devs {
+		if l := s.Links[dev]; l != nil {
+			for _, a := range l.Addrs {
+				have[key{dev, a.Prefix}] = located{a, l.Index}
+			}
+		}
+	}
+	return have
+}
+
+// adopt decides whether an address that was found, not added, is ours to remove (see the package comment).
+func (b *book) adopt(e *entry, a Addr) {
+	if e.ours || e.owned() {
+		return
+	}
+	e.ours = e.active() != nil && (a.Proto == Proto || !b.sole(e.key))
+}
+
+// sole reports whether the interface has no other address of the family but virtual ones: removing this one could
+// cut the machine off.
+func (b *book) sole(k key) bool {
+	l := b.last.Links[k.dev]
+	return l != nil && !slices.ContainsFunc(l.Addrs, func(a Addr) bool {
+		ip := a.Prefix.Addr()
+		return a.Prefix != k.prefix && ip.Is4() == k.prefix.Addr().Is4() && a.Proto != Proto && !b.vips[ip]
+	})
+}
+
+// lost notes that the kernel has the address no more. It is a loss, to be counted, only when nothing but somebody's
+// deletion explains it.
+func (b *book) lost(now time.Time, e *entry) {
+	e.present, e.stale = false, false
+	for _, u := range e.users {
+		u.told = false
+	}
+	b.follow(now, e)
+	u := e.active()
+	if u == nil {
+		e.ours, b.unlisted = false, b.unlisted || e.listed
+		return
+	}
+	if l := b.last.Links[e.dev]; !b.repairable(e, u) || l.Index != e.index {
+		return
+	}
+	b.tell(eventLost, e, nil)
+	if u.address.NoTrack {
+		e.dropped = true
+		return
+	}
+	e.losses = slices.DeleteFunc(e.losses, func(t time.Time) bool { return now.Sub(t) > fightWindow })
+	e.losses = append(e.losses, now)
+	if len(e.losses) >= fightLimit {
+		e.fought = true
+		b.tell(eventFought, e, nil)
+	}
+}
+
+// follow removes our address from an interface that was renamed and took it along.
+func (b *book) follow(now time.Time, e *entry) {
+	l := b.last.ByIndex(e.index)
+	if !e.ours || l == nil || l.Name == e.dev || !b.last.Has(l.Name, e.prefix) {
+		return
+	}
+	moved := b.entry(key{l.Name, e.prefix})
+	if len(moved.users) == 0 {
+		moved.ours = true
+		b.evaluate(now, moved)
+	}
+}
+
+// repairable reports whether the address could be put back now: its interface exists and is up, and so is the
+// instance's, which still has its base address. Otherwise the instance is about to fail, not the address.
+func (b *book) repairable(e *entry, u *user) bool {
+	l := b.last.Links[e.dev]
+	return l != nil && l.Up && u.inst.fit
+}
+
+func (b *book) evaluateAll(now time.Time) {
+	for _, in := range b.order {
+		for _, u := range in.users {
+			b.evaluate(now, u.entry)
+		}
+	}
+	for k, e := range b.entries {
+		if len(e.users) == 0 {
+			b.evaluate(now, e)
+			if !e.present && !e.busy && !e.queued {
+				b.unlisted = b.unlisted || e.listed
+				delete(b.entries, k)
+			}
+		}
+	}
+}
+
+// evaluate queues what is to be done about an entry, and tells its users when it is there.
+func (b *book) evaluate(now time.Time, e *entry) {
+	if e.busy {
+		return
+	}
+	u := e.active()
+	switch {
+	case e.present && e.ours && (u == nil || e.stale):
+		if b.due(now, e) && !e.queued {
+			e.queued = true
+			b.removals = append(b.removals, e)
+		}
+	case e.present:
+		if u != nil && !e.ours {
+			b.adopt(e, e.rec)
+		}
+		for _, u := range e.users {
+			if u.inst.wanted && !u.told {
+				u.told = true
+				b.events = append(b.events, event{eventPresent, u.inst.set.Instance, u.address, b.last.Links[e.dev], nil})
+			}
+		}
+	case u != nil && b.addable(e, u):
+		if b.due(now, e) && !e.queued {
+			e.queued = true
+			if len(u.inst.queue) == 0 {
+				b.ring = append(b.ring, u.inst)
+			}
+			u.inst.queue = append(u.inst.queue, e)
+		}
+	}
+}
+
+// addable reports whether the address can be added: never to a missing interface, and a second time within one term
+// of wanting only where a repair makes sense.
+func (b *book) addable(e *entry, u *user) bool {
+	return b.last.Links[e.dev] != nil && !e.fought && !e.dropped && (!e.was || b.repairable(e, u))
+}
+
+// due reports whether the entry's pause after an error is over; if not it is remembered for then.
+func (b *book) due(now time.Time, e *entry) bool {
+	if !e.retryAt.After(now) {
+		return true
+	}
+	if !e.waiting {
+		e.waiting = true
+		b.retries = append(b.retries, e)
+	}
+	return false
+}
+
+func (b *book) tell(kind eventKind, e *entry, err error) {
+	for _, u := range e.users {
+		if u.inst.wanted || kind == eventError {
+			b.events = append(b.events, event{kind, u.inst.set.Instance, u.address, b.last.Links[e.dev], err})
+		}
+	}
+}
+
+// active is the first use by an instance that wants its addresses, or nil.
+func (e *entry) active() *user {
+	for _, u := range e.users {
+		if u.inst.wanted {
+			return u
+		}
+	}
+	return nil
+}
+
+// owned reports whether the address is some instance's own one (priority 255).
+func (e *entry) owned() bool {
+	return slices.ContainsFunc(e.users, func(u *user) bool { return u.inst.set.Owner })
+}
+
+func (u *user) record() Addr {
+	r := u.address.record()
+	if u.inst.set.Owner {
+		r.Proto = 0 // a base address
+	}
+	return r
+}
+
+// gone reports whether a removal's error means that there is nothing to remove.
+func gone(err error) bool {
+	return errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV)
+}

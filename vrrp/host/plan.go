@@ -1,0 +1,261 @@
+package host
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+type jobKind uint8
+
+const (
+	jobNone   jobKind = iota // nothing to do before wake
+	jobRemove                // remove entries
+	jobAdd                   // add entry
+	jobList                  // write the state file
+	jobRead                  // read the kernel: a write is not confirmed yet
+)
+
+// job is the next thing that the worker has to do.
+type job struct {
+	kind    jobKind
+	entries []*entry
+	index   int    // interface of the addition
+	rec     Addr   // what to add
+	links   []int  // interfaces of the removals, as entries
+	listing []item // write this to the state file first; nil: no need
+	wake    time.Time
+}
+
+// item is one line of the state file.
+type item struct {
+	Interface string       `json:"interface"`
+	Address   netip.Prefix `json:"address"`
+}
+
+// next returns the most urgent thing to do at now and marks it as begun; done must follow for removals and
+// additions.
+func (b *book) next(now time.Time) job {
+	b.wakeRetries(now)
+	if j, ok := b.nextRemoval(now); ok {
+		return j
+	}
+	if j, ok := b.nextAddition(now); ok {
+		return j
+	}
+	if b.unlisted {
+		return job{kind: jobList, listing: b.list()}
+	}
+	return b.rest(now)
+}
+
+// rest verifies the last write or says until when there is nothing to do (zero: until something happens).
+func (b *book) rest(now time.Time) job {
+	var wake time.Time
+	if b.last.Links == nil || !b.lastOp.IsZero() && !b.last.At.After(b.lastOp) {
+		wake = b.lastOp
+		if b.lastRead.After(wake) {
+			wake = b.lastRead
+		}
+		wake = wake.Add(verifyAfter)
+		if !now.Before(wake) {
+			b.lastRead = now
+			return job{kind: jobRead}
+		}
+	}
+	for _, e := range b.retries {
+		if wake.IsZero() || e.retryAt.Before(wake) {
+			wake = e.retryAt
+		}
+	}
+	return job{wake: wake}
+}
+
+func (b *book) wakeRetries(now time.Time) {
+	var due []*entry
+	b.retries = slices.DeleteFunc(b.retries, func(e *entry) bool {
+		if e.retryAt.After(now) {
+			return false
+		}
+		due = append(due, e)
+		return true
+	})
+	for _, e := range due {
+		e.waiting = false
+		b.evaluate(now, e)
+	}
+}
+
+// nextRemoval takes up to removeBatch removals, the last queued first: secondaries before the primary address that
+// was added before them.
+func (b *book) nextRemoval(now time.Time) (job, bool) {
+	j := job{kind: jobRemove}
+	for len(b.removals) > 0 && len(j.entries) < removeBatch {
+		e := b.removals[len(b.removals)-1]
+		b.removals = b.removals[:len(b.removals)-1]
+		e.queued = false
+		if !e.present || !e.ours || e.active() != nil && !e.stale {
+			b.evaluate(now, e)
+			continue
+		}
+		l := b.last.Links[e.dev]
+		if l == nil { // it went with its interface
+			b.removed(now, e, nil)
+			continue
+		}
+		e.busy = true
+		j.entries, j.links = append(j.entries, e), append(j.links, l.Index)
+	}
+	return j, len(j.entries) > 0
+}
+
+// nextAddition takes one addition, from each instance in turn.
+func (b *book) nextAddition(now time.Time) (job, bool) {
+	for len(b.ring) > 0 {
+		in := b.ring[0]
+		b.ring = b.ring[1:]
+		if len(in.queue) == 0 {
+			continue
+		}
+		e := in.queue[0]
+		in.queue = in.queue[1:]
+		e.queued = false
+		if len(in.queue) > 0 {
+			b.ring = append(b.ring, in)
+		} else {
+			in.queue = nil
+		}
+		u := e.active()
+		if u == nil || e.present || !b.addable(e, u) || e.retryAt.After(now) {
+			b.evaluate(now, e)
+			continue
+		}
+		j := job{kind: jobAdd, entries: []*entry{e}, index: b.last.Links[e.dev].Index, rec: u.record()}
+		if !e.listed {
+			j.listing = b.list()
+		}
+		e.busy, e.rec = true, j.rec
+		return j, true
+	}
+	return job{}, false
+}
+
+// list returns what the state file has to say: every address that is ours or may be at any moment from now on.
+func (b *book) list() []item {
+	b.unlisted = false
+	items := make([]item, 0, len(b.entries))
+	note := func(e *entry) {
+		if e.listed {
+			items = append(items, item{e.dev, e.prefix})
+		}
+	}
+	for _, e := range b.entries {
+		e.listed = e.present && e.ours || e.busy || !e.present && e.active() != nil
+		if len(e.users) == 0 {
+			note(e)
+		}
+	}
+	for _, in := range b.order {
+		for _, u := range in.users {
+			if u.entry.users[0] == u {
+				note(u.entry)
+			}
+		}
+	}
+	return items
+}
+
+// added notes the outcome of an addition. exists is what was there already, or nil.
+func (b *book) added(now time.Time, e *entry, index int, exists *Addr, err error) {
+	e.busy = false
+	b.wrote(now, e)
+	if err != nil {
+		b.failed(now, e, err)
+		b.evaluate(now, e)
+		return
+	}
+	e.present, e.was, e.index = true, true, index
+	e.err, e.backoff, e.retryAt = nil, 0, time.Time{}
+	switch {
+	case exists == nil:
+		e.ours = true
+	case e.ours:
+		// It was never lost: a stale snapshot said so.
+		e.losses = e.losses[:max(0, len(e.losses)-1)]
+	default:
+		e.rec = *exists
+		b.adopt(e, *exists)
+		b.unlisted = b.unlisted || !e.ours
+	}
+	if u := e.active(); u != nil && e.ours && exists == nil {
+		e.stale = !e.rec.same(u.record()) // reconfigured meanwhile
+	}
+	b.evaluate(now, e)
+}
+
+// removed notes the outcome of a removal.
+func (b *book) removed(now time.Time, e *entry, err error) {
+	e.busy = false
+	b.wrote(now, e)
+	if err != nil && !gone(err) {
+		b.failed(now, e, err)
+		b.evaluate(now, e)
+		return
+	}
+	e.present, e.ours, e.stale = false, false, false
+	e.err, e.backoff, e.retryAt = nil, 0, time.Time{}
+	for _, u := range e.users {
+		u.told = false
+	}
+	b.unlisted = true
+	b.evaluate(now, e)
+	if len(e.users) == 0 && !e.queued {
+		delete(b.entries, e.key)
+	}
+}
+
+func (b *book) wrote(now time.Time, e *entry) {
+	e.changed = now
+	if now.After(b.lastOp) {
+		b.lastOp = now
+	}
+}
+
+func (b *book) failed(now time.Time, e *entry, err error) {
+	e.err = err
+	e.backoff = min(max(2*e.backoff, backoffMin), backoffMax)
+	e.retryAt = now.Add(e.backoff)
+	b.tell(eventError, e, err)
+}
+
+// hold keeps snapshots from judging the addresses while the kernel may drop them for a moment.
+func (b *book) hold(keys []key) []*entry {
+	var held []*entry
+	for _, k := range keys {
+		if e := b.entries[k]; e != nil && !e.busy {
+			e.busy = true
+			held = append(held, e)
+		}
+	}
+	return held
+}
+
+// unhold ends hold after the addresses were seen or put back.
+func (b *book) unhold(now time.Time, held []*entry) {
+	for _, e := range held {
+		e.busy = false
+		b.wrote(now, e)
+		b.evaluate(now, e)
+	}
+}
+
+// outstanding lists the addresses of ours that are to be removed and still there.
+func (b *book) outstanding() []*entry {
+	var out []*entry
+	for _, e := range b.entries {
+		if e.busy || e.present && e.ours && e.active() == nil {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Sweep removes what an earlier vipd left behind and returns what it found. Call it once after Configure, before the
+// first advert is sent; it returns when the addresses are gone. The error says that the kernel or the state file
+// could not be read; found is then what was known without. An address that the kernel would not remove is tried
+// again by Run and shown in Status.
+func (m *Manager) Sweep() (found []Leftover, err error) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	m.take()
+	recorded, fileErr := m.file.read()
+	s, err := m.kernel.State()
+	if err != nil {
+		return nil, fmt.Errorf("looking for addresses left behind: %w", err)
+	}
+	m.mu.Lock()
+	found = m.book.sweep(time.Now(), s, recorded)
+	m.mu.Unlock()
+	for {
+		m.mu.Lock()
+		j, ok := m.book.nextRemoval(time.Now())
+		m.mu.Unlock()
+		if !ok {
+			break
+		}
+		m.remove(j)
+	}
+	m.report()
+	return found, fileErr
+}
+
+// Release gives all addresses up for good: it removes what is ours and waits for that, at most 2 s. Later wishes are
+// ignored. The error names what could not be removed.
+func (m *Manager) Release() error {
+	m.post(note{release: true})
+	deadline := time.Now().Add(releaseTime)
+	for {
+		var wake time.Time
+		if !m.running.Load() && m.turn.TryLock() {
+			wake = m.work(context.Background())
+			m.turn.Unlock()
+		}
+		left := m.left()
+		if len(left) == 0 {
+			return nil
+		}
+		wait := time.Until(deadline)
+		if wait <= 0 {
+			return fmt.Errorf("giving up the virtual addresses: still there after %v: %s", releaseTime, strings.Join(left, ", "))
+		}
+		if !wake.IsZero() {
+			wait = min(wait, max(time.Until(wake), 0))
+		}
+		m.await(wait)
+	}
+}
+
+func (m *Manager) await(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-m.progress:
+	case <-t.C:
+	}
+}
+
+// left names what Release still waits for.
+func (m *Manager) left() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.book.closed {
+		return []string{"everything: the kernel has not answered the last call"}
+	}
+	var names []string
+	for _, e := range m.book.outstanding() {
+		s := fmt.Sprintf("%s on %s", e.prefix, e.dev)
+		if e.err != nil {
+			s += fmt.Sprintf(" (%v)", e.err)
+		}
+		names = append(names, s)
+	}
+	if len(names) == 0 && m.book.unlisted {
+		names = append(names, m.file.path)
+	}
+	return names
+}
+
+// Status tells of each configured instance which of its addresses are really in the kernel.
+func (m *Manager) Status() []InstanceStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]InstanceStatus, 0, len(m.book.order))
+	for _, in := range m.book.order {
+		st := InstanceStatus{Instance: in.set.Instance, Wanted: in.wanted}
+		for _, u := range in.users {
+			e := u.entry
+			st.Addresses = append(st.Addresses, AddressStatus{
+				Address: u.address, Dev: e.dev, Present: e.present, Fought: e.fought, Err: e.err,
+			})
+		}
+		out = append(out, st)
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// stateFile remembers across a crash which addresses vipd added. It is written before the kernel is, so that it may
+// list an address too many but never one too few.
+type stateFile struct {
+	path string // empty: no file
+}
+
+// document is the file's content.
+type document struct {
+	Version   int    `json:"version"`
+	Addresses []item `json:"addresses"`
+}
+
+const stateVersion = 1
+
+// read returns what the file lists; no file is an empty list.
+func (f stateFile) read() (map[key]bool, error) {
+	keys := map[key]bool{}
+	if f.path == "" {
+		return keys, nil
+	}
+	b, err := os.ReadFile(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return keys, nil
+	}
+	if err != nil {
+		return keys, fmt.Errorf("reading the list of added addresses: %w", err)
+	}
+	var d document
+	if err := json.Unmarshal(b, &d); err != nil {
+		return keys, fmt.Errorf("reading the list of added addresses in %s: %w", f.path, err)
+	}
+	if d.Version != stateVersion {
+		return keys, fmt.Errorf("reading the list of added addresses in %s: version %d is not known", f.path, d.Version)
+	}
+	for _, it := range d.Addresses {
+		keys[key{it.Interface, it.Address}] = true
+	}
+	return keys, nil
+}
+
+// write replaces the file in one step. It does not sync: after a crash of the machine itself no address is left.
+func (f stateFile) write(items []item) error {
+	if f.path == "" {
+		return nil
+	}
+	// By hand: encoding/json takes a millisecond for a thousand addresses, during which none is announced.
+	b := make([]byte, 0, 64+64*len(items))
+	b = fmt.Appendf(b, `{"version":%d,"addresses":[`, stateVersion)
+	for i, it := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, "\n{\"interface\":"...)
+		b = appendString(b, it.Interface)
+		b = append(b, `,"address":"`...)
+		b = it.Address.AppendTo(b)
+		b = append(b, `"}`...)
+	}
+	b = append(b, "\n]}\n"...)
+	tmp := f.path + ".new"
+	if err := writeNew(tmp, b); err != nil {
+		_ = os.Remove(tmp)
+		return fmt.Errorf("writing the list of added addresses: %w", err)
+	}
+	if err := os.Rename(tmp, f.path); err != nil {
+		return fmt.Errorf("replacing the list of added addresses: %w", err)
+	}
+	return nil
+}
+
+func writeNew(path string, b []byte) error {
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(b)
+	return errors.Join(err, w.Close())
+}
+
+// dir names the directory of the file, for messages.
+func (f stateFile) dir() string { return filepath.Dir(f.path) }
+
+// appendString appends s as a JSON string. Interface names may hold any byte but '/' and white space.
+func appendString(b []byte, s string) []byte {
+	q, err := json.Marshal(s)
+	if err != nil { // cannot happen: a string always marshals
+		return append(b, `""`...)
+	}
+	return append(b, q...)
+}

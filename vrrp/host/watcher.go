@@ -1,0 +1,203 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	watchBuffer = 4 << 20               // bytes of events the kernel may hold while a snapshot is read
+	watchPause  = 5 * time.Millisecond  // least time from one reading to the next
+	watchRetry  = 50 * time.Millisecond // pause after an error
+	drainLimit  = 100_000               // events taken at once: a storm must not keep us from reading
+	// watchShare bounds the share of time spent reading: the pause is at least this many times the last reading.
+	watchShare = 4
+)
+
+// Watcher publishes the state of interfaces and addresses of its network namespace, whenever it changes.
+type Watcher struct {
+	kernel  Kernel
+	publish func(State)
+	log     *zap.Logger
+	buffer  int
+
+	last    State
+	pause   time.Duration
+	readAt  time.Time
+	failing bool
+
+	reads, published, resubscribed atomic.Uint64
+}
+
+// WatcherCounters count since the start.
+type WatcherCounters struct {
+	Reads        uint64 // of the whole state
+	Published    uint64 // snapshots that differed from the one before
+	Resubscribed uint64 // losses of events, each followed by a complete reading
+}
+
+// NewWatcher returns a watcher that reads from kernel and calls publish, on its own goroutine, with the first
+// snapshot and with each one that differs from the one before. publish must not block. log may be nil.
+func NewWatcher(kernel Kernel, publish func(State), log *zap.Logger) *Watcher {
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return &Watcher{kernel: kernel, publish: publish, log: log, buffer: watchBuffer}
+}
+
+// Counters returns the counters; it may be called at any time.
+func (w *Watcher) Counters() WatcherCounters {
+	return WatcherCounters{w.reads.Load(), w.published.Load(), w.resubscribed.Load()}
+}
+
+// Run watches until ctx ends, then returns nil. It must run in the network namespace of kernel. When events are lost
+// it subscribes again and reads everything again.
+func (w *Watcher) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := w.session(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		w.resubscribed.Add(1)
+		w.log.Warn("events about interfaces and addresses were lost; reading everything again", zap.Error(err))
+		if time.Since(began) < watchRetry {
+			sleep(ctx, watchRetry)
+		}
+	}
+	return nil
+}
+
+// session watches through one subscription until it fails or ctx ends.
+func (w *Watcher) session(ctx context.Context) error {
+	sub, err := subscribe(w.buffer)
+	if err != nil {
+		return err
+	}
+	defer sub.file.Close()
+	stop := context.AfterFunc(ctx, func() { _ = sub.file.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		if w.read() {
+			if err := sub.wait(); err != nil {
+				return err
+			}
+		}
+		// The first event after a quiet time is acted on at once; the rest of a burst shares readings.
+		if !sleep(ctx, time.Until(w.readAt.Add(w.pause))) {
+			return nil
+		}
+		if err := sub.drain(); err != nil {
+			return err
+		}
+	}
+}
+
+// read reads the kernel and publishes what is new. It reports whether the reading is complete; if not it must be
+// repeated without waiting for an event.
+func (w *Watcher) read() bool {
+	w.reads.Add(1)
+	began := time.Now()
+	s, err := w.kernel.State()
+	w.readAt = time.Now()
+	w.pause = max(watchPause, watchShare*w.readAt.Sub(began))
+	if err != nil {
+		if !w.failing {
+			w.log.Warn("cannot read interfaces and addresses; trying again", zap.Error(err))
+		}
+		w.failing, w.pause = true, watchRetry
+		return false
+	}
+	w.failing = false
+	if w.last.Links == nil || !s.Equal(w.last) {
+		w.published.Add(1)
+		w.last = s
+		w.publish(s)
+	}
+	return !s.At.Before(s.began())
+}
+
+// sleep waits for d and reports whether ctx is still good.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// subscription is a socket that gets the events. Their content is of no interest.
+type subscription struct {
+	file *os.File
+	buf  []byte
+}
+
+// subscribe asks for events about links, addresses and the IPv6 forwarding setting.
+func subscribe(buffer int) (*subscription, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("opening a netlink socket for events: %w", err)
+	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer) // without CAP_NET_ADMIN: what is allowed
+	}
+	groups := []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_NETCONF}
+	sa := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	for _, g := range groups {
+		sa.Groups |= 1 << (g - 1)
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("subscribing to netlink events: %w", err)
+	}
+	return &subscription{os.NewFile(uintptr(fd), "netlink events"), make([]byte, receiveBuffer)}, nil
+}
+
+// wait returns after an event, or with the error of a lost one.
+func (s *subscription) wait() error { return s.receive(true) }
+
+// drain takes the events that are there. The sender never waits for us: what does not fit is lost, with an error.
+func (s *subscription) drain() error {
+	for range drainLimit {
+		err := s.receive(false)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *subscription) receive(block bool) error {
+	raw, err := s.file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("receiving netlink events: %w", err)
+	}
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, got = unix.Recvfrom(int(fd), s.buf, 0)
+		return !block || !errors.Is(got, unix.EAGAIN)
+	})
+	if errors.Is(got, unix.EINTR) {
+		return nil
+	}
+	if err = errors.Join(err, got); err != nil {
+		return fmt.Errorf("receiving netlink events: %w", err)
+	}
+	return nil
+}
