@@ -1,0 +1,183 @@
+// Package process runs the short programs that an operator configures: check
+// scripts and notifications. Whatever such a program does, the caller gets
+// its answer in bounded time: it runs in a process group of its own, which is
+// ended as a whole when its time is up, and a child that keeps standard output
+// open holds nobody up. No shell is involved.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+const (
+	// Grace is the time between SIGTERM and SIGKILL.
+	Grace = 2 * time.Second
+	// outputDelay is how long after the exit output is still read.
+	outputDelay = 50 * time.Millisecond
+	// killWait bounds the wait for a killed program when the caller leaves.
+	killWait = time.Second
+)
+
+// Command is a program to run.
+type Command struct {
+	Argv    []string
+	Env     []string      // nil: none
+	Timeout time.Duration // 0: none
+	// Expired is called when the time is up, before the program is ended, and
+	// again after each further Timeout that even a killed program (one that
+	// hangs in the kernel) is still there. It must not block. May be nil.
+	Expired func()
+}
+
+// Outcome tells how a run ended.
+type Outcome struct {
+	Started  time.Time
+	Duration time.Duration
+	Exit     int    // exit status; -1 when there is none
+	TimedOut bool   // the time was up
+	Stopped  bool   // ended because the context was
+	Err      error  // nil only for exit status 0 in time; says what is wrong
+	Output   string // last line of standard output and standard error, shortened
+}
+
+// OK tells whether the program ended with status 0 in time.
+func (o Outcome) OK() bool { return o.Err == nil }
+
+// String is the outcome in words: "exit status 1", "timeout after 3s".
+func (o Outcome) String() string {
+	if o.Err == nil {
+		return "exit status 0"
+	}
+	return o.Err.Error()
+}
+
+// Run runs the program and waits for it. When ctx ends, its process group is
+// killed at once. No process of the group is left after a timeout or the end
+// of ctx; what a program that ended by itself left behind is its own affair.
+func Run(ctx context.Context, c Command) Outcome {
+	out := Outcome{Started: time.Now(), Exit: -1}
+	if len(c.Argv) == 0 {
+		out.Err = errors.New("running a program: no program given")
+		return out
+	}
+	if ctx.Err() != nil {
+		out.Stopped, out.Err = true, ctx.Err()
+		return out
+	}
+	var tail tail
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
+	cmd.Env = c.Env
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = &tail, &tail
+	cmd.WaitDelay = outputDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		out.Duration = time.Since(out.Started)
+		out.Err = fmt.Errorf("starting: %w", err)
+		return out
+	}
+	r := running{pid: cmd.Process.Pid, done: make(chan error, 1)}
+	go func() { r.done <- cmd.Wait() }()
+
+	err := r.wait(ctx, c, &out)
+	out.Duration = time.Since(out.Started)
+	if errors.Is(err, errStuck) { // cmd still belongs to its goroutine
+		out.Err = err
+		return out
+	}
+	switch {
+	case out.Stopped:
+		out.Err = fmt.Errorf("stopped: %w", ctx.Err())
+	case out.TimedOut:
+		out.Err = fmt.Errorf("timeout after %v", c.Timeout)
+	case errors.Is(err, exec.ErrWaitDelay): // only a child still had the output open
+		out.Exit = 0
+	default:
+		out.Err = err
+		out.Exit = cmd.ProcessState.ExitCode()
+	}
+	out.Output = tail.lastLine()
+	return out
+}
+
+// errStuck is a killed program that did not go away.
+var errStuck = errors.New("stopped: killed, but it hangs in the kernel (a dead file server?)")
+
+// running is a started program.
+type running struct {
+	pid  int
+	done chan error
+}
+
+// signal reaches all of the group; a group that is gone is fine.
+func (r running) signal(s syscall.Signal) { _ = syscall.Kill(-r.pid, s) }
+
+// wait returns when the program has ended, and says in out why it was ended.
+func (r running) wait(ctx context.Context, c Command, out *Outcome) error {
+	var expired <-chan time.Time
+	if c.Timeout > 0 {
+		t := time.NewTimer(c.Timeout)
+		defer t.Stop()
+		expired = t.C
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return r.stop(out)
+	case <-expired:
+	}
+	out.TimedOut = true
+	if c.Expired != nil {
+		c.Expired()
+	}
+	r.signal(syscall.SIGTERM)
+	grace := time.NewTimer(Grace)
+	defer grace.Stop()
+	select {
+	case err := <-r.done:
+		r.signal(syscall.SIGKILL) // its children
+		return err
+	case <-ctx.Done():
+		return r.stop(out)
+	case <-grace.C:
+	}
+	r.signal(syscall.SIGKILL)
+	again := time.NewTicker(c.Timeout)
+	defer again.Stop()
+	for {
+		select {
+		case err := <-r.done:
+			return err
+		case <-ctx.Done():
+			return r.stop(out)
+		case <-again.C:
+			if c.Expired != nil {
+				c.Expired()
+			}
+		}
+	}
+}
+
+// stop kills the group. A program that hangs in the kernel is given up after
+// killWait: the caller is about to leave.
+func (r running) stop(out *Outcome) error {
+	out.Stopped = true
+	r.signal(syscall.SIGKILL)
+	t := time.NewTimer(killWait)
+	defer t.Stop()
+	select {
+	case err := <-r.done:
+		return err
+	case <-t.C:
+		return errStuck
+	}
+}
