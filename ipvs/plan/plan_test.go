@@ -1,0 +1,209 @@
+package plan_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+)
+
+// scenario is a virtual service that the commands of a file change step by step:
+//
+//	service [quorum=N] [sorry=ADDRESS:PORT]   starts anew; input: one server a line, "ADDRESS:PORT [weight=N] [inhibit]"
+//	health ADDRESS:PORT=up|down|unknown …
+//	weight ADDRESS:PORT=N …
+//	set [quorum=N] [sorry=ADDRESS:PORT|none]
+//
+// Each prints the operations from the table before to the one after, then the state.
+type scenario struct {
+	service plan.Service
+	table   ipvs.Table
+}
+
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := &scenario{}
+		datadriven.RunTest(t, path, s.run)
+	})
+}
+
+func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "service":
+		s.table = ipvs.Table{}
+		s.service = plan.Service{Service: ipvs.Service{
+			Key: ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")), Scheduler: "wlc"}}
+		s.set(t, d)
+		for line := range strings.Lines(d.Input) {
+			s.service.Servers = append(s.service.Servers, parseServer(t, line))
+		}
+	case "set":
+		s.set(t, d)
+	case "health":
+		s.each(t, d, func(r *plan.Server, v string) {
+			r.Health = map[string]plan.Health{"up": plan.Up, "down": plan.Down, "unknown": plan.Unknown}[v]
+		})
+	case "weight":
+		s.each(t, d, func(r *plan.Server, v string) { r.Weight = number(t, v) })
+	default:
+		d.Fatalf(t, "unknown command %s", d.Cmd)
+	}
+	return s.step()
+}
+
+func (s *scenario) set(t *testing.T, d *datadriven.TestData) {
+	for _, a := range d.CmdArgs {
+		switch v := a.SingleVal(t); a.Key {
+		case "quorum":
+			s.service.Quorum = number(t, v)
+		case "sorry":
+			s.service.Sorry = nil
+			if v != "none" {
+				s.service.Sorry = &plan.Sorry{Address: netip.MustParseAddrPort(v), Method: ipvs.NAT}
+			}
+		default:
+			d.Fatalf(t, "unknown setting %s", a.Key)
+		}
+	}
+}
+
+func (s *scenario) each(t *testing.T, d *datadriven.TestData, f func(*plan.Server, string)) {
+	for _, a := range d.CmdArgs {
+		found := false
+		for i := range s.service.Servers {
+			if s.service.Servers[i].Address.String() == a.Key {
+				f(&s.service.Servers[i], a.SingleVal(t))
+				found = true
+			}
+		}
+		if !found {
+			d.Fatalf(t, "no server %s", a.Key)
+		}
+	}
+}
+
+func (s *scenario) step() string {
+	out := plan.Desired(plan.Input{Services: []plan.Service{s.service}})
+	var b strings.Builder
+	for _, op := range ipvs.Diff(s.table, out.Table, func(ipvs.Key) bool { return true }) {
+		fmt.Fprintln(&b, strings.TrimPrefix(op.String(), "ipvsadm "))
+	}
+	s.table = out.Table
+	st := out.Services[0]
+	fmt.Fprintf(&b, "%s, live weight %d:", st.State, st.LiveWeight)
+	for _, r := range st.Servers {
+		if r.Present {
+			fmt.Fprintf(&b, " %s=%d", r.Address, r.Weight)
+		} else {
+			fmt.Fprintf(&b, " %s out", r.Address)
+		}
+	}
+	return b.String() + "\n"
+}
+
+func parseServer(t *testing.T, line string) plan.Server {
+	words := strings.Fields(line)
+	r := plan.Server{Address: netip.MustParseAddrPort(words[0]), Method: ipvs.DR, Weight: 1}
+	for _, w := range words[1:] {
+		if v, ok := strings.CutPrefix(w, "weight="); ok {
+			r.Weight = number(t, v)
+		} else if w == "inhibit" {
+			r.Inhibit = true
+		} else {
+			t.Fatalf("unknown word %q in %q", w, line)
+		}
+	}
+	return r
+}
+
+func number(t *testing.T, s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestO51WeightProperty is case O51: whatever happened before, in the table a healthy server of a service that is not SORRY
+// has its configured weight, a failed one is absent or has weight 0, and only a needed sorry server is there.
+func TestO51WeightProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := plan.Service{Service: ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")), Scheduler: "wlc"}}
+		s.Quorum = rapid.IntRange(0, 4).Draw(t, "quorum")
+		for i := range rapid.IntRange(0, 4).Draw(t, "servers") {
+			s.Servers = append(s.Servers, plan.Server{
+				Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 1, byte(i)}), 80), Method: ipvs.DR,
+				Weight: rapid.IntRange(0, 3).Draw(t, "weight"), Inhibit: rapid.Bool().Draw(t, "inhibit"),
+				Health: rapid.SampledFrom([]plan.Health{plan.Unknown, plan.Up, plan.Down}).Draw(t, "health"),
+			})
+		}
+		if rapid.Bool().Draw(t, "sorry") {
+			s.Sorry = &plan.Sorry{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 1, byte(rapid.IntRange(0, 5).Draw(t, "sorry is"))}), 80)}
+		}
+		out := plan.Desired(plan.Input{Services: []plan.Service{s}})
+		pool, st := out.Table[s.Key].Destinations, out.Services[0]
+		live := 0
+		for _, r := range s.Servers {
+			if r.Health != plan.Down {
+				live += r.Weight
+			}
+		}
+		want := plan.StateUp
+		if live < max(s.Quorum, 1) {
+			if want = plan.StateDown; s.Sorry != nil {
+				want = plan.StateSorry
+			}
+		}
+		if st.State != want || st.LiveWeight != live {
+			t.Fatalf("state %s, live weight %d; want %s, %d", st.State, st.LiveWeight, want, live)
+		}
+		sorry := st.State == plan.StateSorry
+		if sorry {
+			if d, ok := pool[s.Sorry.Address]; !ok || d.Weight != 1 {
+				t.Fatalf("sorry server missing: %v", pool)
+			}
+		}
+		seen := map[netip.AddrPort]bool{}
+		for i, r := range s.Servers {
+			seen[r.Address] = true
+			d, ok := pool[r.Address]
+			switch {
+			case sorry && r.Address == s.Sorry.Address: // checked above
+			case r.Health != plan.Down && !sorry && (!ok || d.Weight != r.Weight):
+				t.Fatalf("%v is %v in the table, want weight %d", r, d, r.Weight)
+			case (r.Health == plan.Down || sorry) && d.Weight != 0:
+				t.Fatalf("%v still has weight %d", r, d.Weight)
+			case r.Health == plan.Down && ok != r.Inhibit:
+				t.Fatalf("%v: present %v", r, ok)
+			case ok != st.Servers[i].Present || d.Weight != st.Servers[i].Weight:
+				t.Fatalf("%v is %v in the table but reported as %v", r, d, st.Servers[i])
+			}
+		}
+		for a := range pool {
+			if !seen[a] && (!sorry || a != s.Sorry.Address) {
+				t.Fatalf("%s is in the table uninvited", a)
+			}
+		}
+	})
+}
+
+func BenchmarkDesired10000(b *testing.B) {
+	var in plan.Input
+	for i := range 100 {
+		s := plan.Service{Service: ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), 80)), Scheduler: "wlc"}}
+		for n := range 100 {
+			s.Servers = append(s.Servers, plan.Server{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 2, 0, byte(n)}), 80), Weight: 1})
+		}
+		in.Services = append(in.Services, s)
+	}
+	for b.Loop() {
+		plan.Desired(in)
+	}
+}
