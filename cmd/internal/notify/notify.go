@@ -1,0 +1,267 @@
+// Package notify runs the commands that an operator wants to be run when an
+// instance changes state (notify, notify_master, notify_backup, notify_fault).
+//
+// Each instance has a queue of its own and at most one running command, so
+// its commands run one after the other in the order of the events, and a
+// command that hangs holds up no other instance, and nothing else at all. It
+// is killed with its process group when its time is up.
+package notify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/vrrp/track/process"
+)
+
+const (
+	// DefaultTimeout is the time that a command may take.
+	DefaultTimeout = 60 * time.Second
+	// QueueMax is how many events of one instance wait; more push out the oldest.
+	QueueMax = 1000
+	// CloseWait is how long Close lets the last commands run.
+	CloseWait = time.Second
+)
+
+// Event is one change of state.
+type Event struct {
+	Kind     string // "INSTANCE" or "GROUP"
+	Name     string
+	State    string // "MASTER", "BACKUP", "FAULT", "STOP"
+	Priority int    // effective priority; 0 for a group
+}
+
+// Commands are the argument vectors of one instance; each is empty when unset.
+// The fields are those of the configuration, in the same order.
+type Commands struct {
+	Any, Master, Backup, Fault []string
+}
+
+// argvs lists what an event runs, in order: the specific command as
+// configured, then the general one with the event's words appended.
+func (c Commands) argvs(e Event) [][]string {
+	var out [][]string
+	specific := map[string][]string{"MASTER": c.Master, "BACKUP": c.Backup, "FAULT": c.Fault}[e.State]
+	if len(specific) > 0 {
+		out = append(out, specific)
+	}
+	if len(c.Any) > 0 {
+		out = append(out, append(slices.Clone(c.Any), e.Kind, e.Name, e.State, strconv.Itoa(e.Priority)))
+	}
+	return out
+}
+
+// Status tells about the commands of one instance.
+type Status struct {
+	Kind, Name string
+	Queued     int    // events that wait
+	Running    string // command line of the moment; "": none
+	Done       uint64 // commands that ended with status 0
+	Failed     uint64 // others, timeouts included
+	Dropped    uint64 // events pushed out of a full queue or cut off by the stop
+	LastExit   string // how the last one ended; "": none yet
+}
+
+// key names a queue.
+type key struct{ kind, name string }
+
+// queue is what the runner keeps of one instance, guarded by Runner.mu.
+type queue struct {
+	Status
+	events []queued
+	busy   bool // its goroutine runs
+}
+
+// queued is an event with the commands that were configured when it happened.
+type queued struct {
+	Event
+	argvs [][]string
+}
+
+// Runner runs notification commands. All methods may be called from any goroutine.
+type Runner struct {
+	timeout time.Duration
+	log     *zap.Logger
+	ctx     context.Context // ends when running commands must be killed
+	kill    context.CancelFunc
+	workers sync.WaitGroup
+
+	mu       sync.Mutex // guards all following fields
+	commands map[key]Commands
+	queues   map[key]*queue
+	closed   bool
+}
+
+// New makes a runner whose commands may take timeout; 0 is DefaultTimeout.
+// It must be closed.
+func New(timeout time.Duration, log *zap.Logger) *Runner {
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	return &Runner{
+		timeout: timeout, log: log, ctx: ctx, kill: kill,
+		commands: map[key]Commands{}, queues: map[key]*queue{},
+	}
+}
+
+// Configure sets the commands of all instances (start and reload), by name.
+// Events that wait keep the commands of their time.
+func (r *Runner) Configure(kind string, commands map[string]Commands) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k := range r.commands {
+		if k.kind == kind {
+			delete(r.commands, k)
+		}
+	}
+	for name, c := range commands {
+		r.commands[key{kind, name}] = c
+	}
+}
+
+// Notify queues the commands of an event. It never blocks; after Close it
+// does nothing.
+func (r *Runner) Notify(e Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := key{e.Kind, e.Name}
+	argvs := r.commands[k].argvs(e)
+	if len(argvs) == 0 || r.closed {
+		return
+	}
+	q := r.queues[k]
+	if q == nil {
+		q = &queue{Status: Status{Kind: e.Kind, Name: e.Name}}
+		r.queues[k] = q
+	}
+	if len(q.events) >= QueueMax {
+		old := q.events[0]
+		q.events = slices.Delete(q.events, 0, 1)
+		q.Dropped++
+		if q.Dropped&(q.Dropped-1) == 0 { // 1, 2, 4, 8 …
+			r.log.Error("notification dropped: its commands are too slow for the state changes; look at the command that runs",
+				zap.String("instance", e.Name), zap.String("state", old.State),
+				zap.Uint64("dropped", q.Dropped), zap.String("running", q.Running))
+		}
+	}
+	q.events = append(q.events, queued{e, argvs})
+	if !q.busy {
+		q.busy = true
+		r.workers.Add(1)
+		go func() {
+			defer r.workers.Done()
+			r.work(q)
+		}()
+	}
+}
+
+// work runs the commands of one queue until it is empty.
+func (r *Runner) work(q *queue) {
+	for {
+		r.mu.Lock()
+		if r.ctx.Err() != nil {
+			q.Dropped += uint64(len(q.events))
+			q.events = nil
+		}
+		if len(q.events) == 0 {
+			q.busy = false
+			r.mu.Unlock()
+			return
+		}
+		e := q.events[0]
+		q.events = slices.Delete(q.events, 0, 1)
+		r.mu.Unlock()
+		for _, argv := range e.argvs {
+			r.runOne(q, e.Event, argv)
+		}
+	}
+}
+
+// runOne runs one command to its end.
+func (r *Runner) runOne(q *queue, e Event, argv []string) {
+	line := strings.Join(argv, " ")
+	r.mu.Lock()
+	q.Running = line
+	r.mu.Unlock()
+	out := process.Run(r.ctx, process.Command{Argv: argv, Env: process.Environment(), Timeout: r.timeout})
+	r.mu.Lock()
+	q.Running, q.LastExit = "", out.String()
+	if out.OK() {
+		q.Done++
+	} else {
+		q.Failed++
+	}
+	r.mu.Unlock()
+	if !out.OK() {
+		r.log.Warn("notification command failed",
+			zap.String("instance", e.Name), zap.String("state", e.State), zap.String("command", line),
+			zap.String("output", out.Output), zap.NamedError("err", out.Err))
+	}
+}
+
+// Close takes no more events, lets the commands of those that wait run for at
+// most CloseWait or until ctx ends, then kills what runs. It returns when all
+// is over, with an error when something was cut off.
+func (r *Runner) Close(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	defer r.kill()
+	done := make(chan struct{})
+	go func() {
+		r.workers.Wait()
+		close(done)
+	}()
+	wait, cancel := context.WithTimeout(ctx, CloseWait)
+	defer cancel()
+	select {
+	case <-done:
+		return nil
+	case <-wait.Done():
+	}
+	cut := r.unfinished()
+	r.kill()
+	<-done
+	if len(cut) == 0 {
+		return nil
+	}
+	return fmt.Errorf("stopping notifications: cut off %s", strings.Join(cut, "; "))
+}
+
+// unfinished names what runs and waits.
+func (r *Runner) unfinished() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var cut []string
+	for _, q := range r.queues {
+		if q.busy {
+			cut = append(cut, fmt.Sprintf("%s: %q and %d events", q.Name, q.Running, len(q.events)))
+		}
+	}
+	slices.Sort(cut)
+	return cut
+}
+
+// Status tells about all instances that had an event with a command, by name.
+func (r *Runner) Status() []Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Status, 0, len(r.queues))
+	for _, q := range r.queues {
+		s := q.Status
+		s.Queued = len(q.events)
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Status) int {
+		return strings.Compare(a.Kind+" "+a.Name, b.Kind+" "+b.Name)
+	})
+	return out
+}

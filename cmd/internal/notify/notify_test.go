@@ -1,0 +1,243 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func sh(text string, args ...string) []string {
+	return append([]string{"/bin/sh", "-c", text, "sh"}, args...)
+}
+
+func open(t *testing.T, timeout time.Duration, log *zap.Logger) *Runner {
+	t.Helper()
+	r := New(timeout, log)
+	t.Cleanup(func() { _ = r.Close(context.Background()) })
+	return r
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for range 3000 {
+		if cond() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("not within 15 s: %s", what)
+}
+
+// idle tells whether nothing runs or waits.
+func (r *Runner) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.queues {
+		if q.busy {
+			return false
+		}
+	}
+	return true
+}
+
+func lines(t *testing.T, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
+func event(name, state string) Event {
+	return Event{Kind: "INSTANCE", Name: name, State: state, Priority: 150}
+}
+
+// The specific command gets its own arguments only, the general one comes
+// after it with four more.
+func TestArguments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	r := open(t, 0, zap.NewNop())
+	text := `echo "$0 $*" >> ` + file
+	cmd := func(word string, args ...string) []string {
+		return append([]string{"/bin/sh", "-c", text, word}, args...)
+	}
+	r.Configure("INSTANCE", map[string]Commands{
+		"VI": {Any: cmd("any", "x y"), Master: cmd("master", "m"), Backup: cmd("backup"), Fault: cmd("fault")},
+		"V2": {Any: cmd("second")},
+	})
+	for _, s := range []string{"MASTER", "BACKUP", "FAULT", "STOP"} {
+		r.Notify(event("VI", s))
+	}
+	r.Notify(event("unknown", "MASTER"))
+	until(t, "all ran", func() bool { return len(lines(t, file)) == 7 && r.idle() })
+	r.Notify(event("V2", "MASTER"))
+	until(t, "all ran", func() bool { return len(lines(t, file)) == 8 && r.idle() })
+	want := []string{
+		"master m", "any x y INSTANCE VI MASTER 150",
+		"backup ", "any x y INSTANCE VI BACKUP 150",
+		"fault ", "any x y INSTANCE VI FAULT 150",
+		"any x y INSTANCE VI STOP 150",
+		"second INSTANCE V2 MASTER 150",
+	}
+	for i, got := range lines(t, file) {
+		if strings.TrimSpace(got) != strings.TrimSpace(want[i]) {
+			t.Errorf("line %d: %q, want %q", i, got, want[i])
+		}
+	}
+	if s := r.Status(); len(s) != 2 || s[1].Done != 7 || s[1].Failed != 0 || s[1].LastExit != "exit status 0" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// Case O33: commands that take random times run one at a time and in order,
+// the latest state last; instances do not wait for each other.
+func TestO33OrderIsKept(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, 0, zap.NewNop())
+	text := `cd ` + dir + `; mkdir "lock$2" || { echo twice >> "$2"; exit 1; }
+		sleep 0.0$(($(od -An -N1 -tu1 /dev/urandom) % 50))
+		echo "$3" >> "$2"; rmdir "lock$2"`
+	names := []string{"A", "B", "C"}
+	commands := map[string]Commands{}
+	for _, n := range names {
+		commands[n] = Commands{Any: sh(text)}
+	}
+	r.Configure("INSTANCE", commands)
+	var want []string
+	for i := range 50 {
+		state := []string{"MASTER", "BACKUP"}[i%2]
+		want = append(want, state)
+		for _, n := range names {
+			r.Notify(event(n, state))
+		}
+	}
+	until(t, "all ran", r.idle)
+	for _, n := range names {
+		if got := lines(t, filepath.Join(dir, n)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", n, got)
+		}
+	}
+}
+
+// A command that hangs is killed when its time is up; meanwhile others run.
+func TestStuckCommand(t *testing.T) {
+	dir := t.TempDir()
+	core, logs := observer.New(zap.WarnLevel)
+	r := open(t, 700*time.Millisecond, zap.New(core))
+	r.Configure("INSTANCE", map[string]Commands{
+		"STUCK": {Master: sh("cd " + dir + "; echo begun > begun; sleep 60 & wait"), Backup: sh("echo next > " + dir + "/next")},
+		"OTHER": {Any: sh("echo ran > " + dir + "/other")},
+	})
+	began := time.Now()
+	r.Notify(event("STUCK", "MASTER"))
+	r.Notify(event("STUCK", "BACKUP"))
+	until(t, "it hangs", func() bool { return lines(t, dir+"/begun")[0] == "begun" })
+	r.Notify(event("OTHER", "MASTER"))
+	until(t, "the other one ran", func() bool { return lines(t, dir+"/other")[0] == "ran" })
+	if took := time.Since(began); took > 600*time.Millisecond {
+		t.Errorf("the other instance waited %v", took)
+	}
+	if got := lines(t, dir+"/next")[0]; got != "" {
+		t.Error("the next command did not wait")
+	}
+	until(t, "the next one ran", func() bool { return lines(t, dir+"/next")[0] == "next" && r.idle() })
+	if s := r.Status()[1]; s.Name != "STUCK" || s.Failed != 1 || s.Done != 1 {
+		t.Errorf("status %+v", s)
+	}
+	if logs.Len() != 1 || logs.All()[0].ContextMap()["err"] != "timeout after 700ms" {
+		t.Errorf("log %v", logs.All())
+	}
+}
+
+func TestFullQueueDropsTheOldest(t *testing.T) {
+	dir := t.TempDir()
+	core, logs := observer.New(zap.WarnLevel)
+	r := open(t, 0, zap.New(core))
+	file := filepath.Join(dir, "log")
+	r.Configure("INSTANCE", map[string]Commands{"VI": {
+		Master: sh("touch " + dir + "/begun; while ! [ -e " + dir + "/go ]; do sleep 0.02; done"),
+		Any:    sh(`echo "$4" >> ` + file),
+	}})
+	r.Notify(event("VI", "MASTER"))
+	until(t, "it waits", func() bool { _, err := os.Stat(dir + "/begun"); return err == nil })
+	for i := range QueueMax + 3 {
+		e := event("VI", "BACKUP")
+		e.Priority = i
+		r.Notify(e)
+	}
+	s := r.Status()[0]
+	if s.Queued != QueueMax || s.Dropped != 3 || s.Running == "" {
+		t.Errorf("status %+v", s)
+	}
+	if logs.Len() != 2 { // the first and the second
+		t.Errorf("%d log lines", logs.Len())
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the oldest are gone", func() bool { return len(lines(t, file)) > 2 })
+	if got := lines(t, file)[:3]; !slices.Equal(got, []string{"150", "3", "4"}) {
+		t.Errorf("ran %v, want those of priority 150, 3, 4", got)
+	}
+}
+
+// Close lets short commands end and kills long ones; nothing is left.
+func TestClose(t *testing.T) {
+	dir := t.TempDir()
+	r := New(0, zap.NewNop())
+	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("sleep 0.2; echo $3 >> " + dir + "/log")}})
+	r.Notify(event("VI", "BACKUP"))
+	r.Notify(event("VI", "STOP"))
+	if err := r.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if got := fmt.Sprint(lines(t, dir+"/log")); got != "[BACKUP STOP]" {
+		t.Errorf("ran %s", got)
+	}
+	r.Notify(event("VI", "MASTER"))
+	if !r.idle() {
+		t.Error("a closed runner takes events")
+	}
+
+	r = New(0, zap.NewNop())
+	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("trap '' TERM; sleep 60; echo no >> " + dir + "/log2")}})
+	r.Notify(event("VI", "BACKUP"))
+	r.Notify(event("VI", "STOP"))
+	began := time.Now()
+	err := r.Close(t.Context())
+	if took := time.Since(began); took < CloseWait || took > CloseWait+time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	if err == nil || !strings.Contains(err.Error(), "cut off VI: ") || !strings.Contains(err.Error(), "and 1 events") {
+		t.Errorf("Close: %v", err)
+	}
+	if s := r.Status()[0]; s.Dropped != 1 || s.Running != "" || s.Queued != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+func TestReloadKeepsWaitingEvents(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, 0, zap.NewNop())
+	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("sleep 0.1; echo old >> " + dir + "/log")}})
+	r.Notify(event("VI", "MASTER"))
+	r.Notify(event("VI", "BACKUP"))
+	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("echo new >> " + dir + "/log")}})
+	r.Notify(event("VI", "MASTER"))
+	until(t, "all ran", func() bool { return r.idle() && len(lines(t, dir+"/log")) == 3 })
+	if got := fmt.Sprint(lines(t, dir+"/log")); got != "[old old new]" {
+		t.Errorf("ran %s", got)
+	}
+}
