@@ -1,6 +1,9 @@
 package conf
 
-import "io/fs"
+import (
+	"io/fs"
+	"slices"
+)
 
 // Env is what Load knows about the machine and the caller beyond the files.
 type Env struct {
@@ -17,8 +20,19 @@ type Env struct {
 // os.DirFS("/") may pass any path; a relative one is joined to env.Dir first.
 // Diagnostics show paths as they were given. Load does nothing but read files.
 func Load(fsys fs.FS, path string, env Env) (*Config, Diagnostics) {
-	if _, err := fs.ReadFile(fsys, path); err != nil {
-		return nil, Diagnostics{{File: path, Rule: "file/read", Message: err.Error()}}
+	l := &loader{fsys: fsys, env: env}
+	root := &item{kind: tableItem}
+	l.read(path, root, nil, span{})
+	c := &checker{l}
+	top := c.check(rootBlock, root, "")
+	b := &builder{checker: c, config: &Config{Files: l.files}}
+	b.build(top)
+	diags := c.diags.sorted(l.files)
+	if diags.HasErrors() {
+		return nil, diags
 	}
-	return &Config{Files: []string{path}, Global: Global{RouterID: env.Hostname}}, nil
+	if len(diags) > 0 {
+		b.config.Warnings = slices.Clone(diags)
+	}
+	return b.config, nil
 }

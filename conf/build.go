@@ -1,0 +1,145 @@
+package conf
+
+import (
+	"net/netip"
+	"time"
+)
+
+// builder turns checked values into a Config and checks what no single key can
+// show: how keys, tables and files fit together.
+type builder struct {
+	*checker
+	config  *Config
+	global  *values
+	scripts map[string]*values
+	vips    map[netip.Addr]claim      // who has an address
+	vrids   map[virtualRouter]*values // who has a VRID
+}
+
+// claim is the first place that took an address.
+type claim struct {
+	instance string
+	it       *item
+}
+
+// virtualRouter is what tells virtual routers apart on a network.
+type virtualRouter struct {
+	iface string
+	ipv6  bool
+	vrid  int
+}
+
+// rule is a check on how keys fit together.
+type rule struct{ id, doc string }
+
+// rules are all checks of the builder; each has a file in testdata/bad.
+var rules = []rule{
+	{"vrrp_instance.priority/owner", "state MASTER without priority means 255 (warning)"},
+	{"vrrp_instance.version/ipv6", "version 2 is for IPv4 only"},
+	{"vrrp_instance.advert_int/version", "what advert_int may be in each version"},
+	{"vrrp_instance.authentication/version", "passwords exist in version 2 only"},
+	{"authentication.auth_pass/truncated", "only 8 bytes of a password are sent (warning)"},
+	{"vrrp_instance.v3_checksum_as_v2/version", "v3_checksum_as_v2 is for version 3 over IPv4 (warning)"},
+	{"vrrp_instance.mcast_src_ip/family", "the source must be of the family of the addresses"},
+	{"vrrp_instance.mcast_dst_ip/family", "the group must be of the family of the addresses"},
+	{"vrrp_instance.virtual_ipaddress/family", "the addresses of one instance are of one family"},
+	{"vrrp_instance.virtual_ipaddress/count", "how many addresses an advert can hold"},
+	{"vrrp_instance.virtual_ipaddress/none", "an instance without addresses (warning)"},
+	{"vrrp_instance.virtual_ipaddress/taken", "an address belongs to one instance, once"},
+	{"vrrp_instance.virtual_ipaddress/loopback", "an address on lo cannot be announced (warning)"},
+	{"vrrp_instance.virtual_ipaddress/prefix", "an address with the prefix length of its subnet (warning)"},
+	{"vrrp_instance.virtual_ipaddress/linklocal", "the first IPv6 address should be link-local (warning)"},
+	{"vrrp_instance.interface/loopback", "adverts on lo reach nobody (warning)"},
+	{"vrrp_instance.no_virtual_ipaddress/contradiction", "no_virtual_ipaddress with addresses"},
+	{"vrrp_instance.preempt/contradiction", "preempt and nopreempt agree"},
+	{"vrrp_instance.nopreempt/state", "nopreempt with state MASTER or priority 255 (warning)"},
+	{"vrrp_instance.virtual_router_id/taken", "a VRID is used once per interface and family"},
+	{"vrrp_instance.track_script/unknown", "track_script names a vrrp_script"},
+	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
+	{"virtual_server.address/port", "a service without a port needs persistence"},
+	{"virtual_server.address/taken", "a service is defined once"},
+	{"virtual_server.address/novip", "the service address is nobody's virtual address (warning)"},
+	{"virtual_server.name/taken", "names of services are unique"},
+	{"virtual_server.ip_family/mismatch", "ip_family fits the address"},
+	{"virtual_server.ip_family/unclear", "the family of a fwmark service must be clear"},
+	{"virtual_server.protocol/fwmark", "protocol has no meaning for a fwmark (warning)"},
+	{"virtual_server.persistence_granularity/family", "the mask fits the family"},
+	{"virtual_server.persistence_granularity/unused", "a mask without persistence (warning)"},
+	{"virtual_server.quorum/unreachable", "a quorum above the sum of weights (warning)"},
+	{"virtual_server.sorry_server/port", "the sorry server's port under DR and TUN"},
+	{"virtual_server.sorry_server/family", "the sorry server's family under NAT and DR"},
+	{"virtual_server.real_server/none", "a service without servers (warning)"},
+	{"virtual_server.real_server/unchecked", "servers without a check (warning)"},
+	{"real_server.address/port", "the server's port under DR and TUN"},
+	{"real_server.address/family", "the server's family under NAT and DR"},
+	{"real_server.address/taken", "a server is listed once in a service"},
+	{"real_server.address/vip", "a server with the address of the service (warning)"},
+	{"real_server.address/checkport", "a check needs a port"},
+	{"check.bindto/family", "bindto is of the family of the target"},
+	{"SSL_GET.enable_sni/name", "enable_sni needs a name"},
+}
+
+// say reports something about a key of a table, or about the table when the key
+// is not given.
+func (b *builder) say(severity Severity, v *values, key, id, message, detail string) {
+	it, path := v.place(key)
+	b.sayAt(severity, it, path, id, message, detail)
+}
+
+// sayAt reports something about an item. When a file could not be read, nothing
+// is reported that the missing part may explain.
+func (b *builder) sayAt(severity Severity, it *item, path, id, message, detail string) {
+	if !b.broken {
+		b.report(it.src, it.at, Diagnostic{Severity: severity, Rule: id, Path: path, Message: message, Detail: detail})
+	}
+}
+
+// build fills in the Config.
+func (b *builder) build(top *values) {
+	b.global = get[*values](top, "global_defs")
+	if b.global == nil {
+		b.global = &values{block: globalBlock, it: top.it}
+	}
+	b.config.Global.RouterID = b.env.Hostname
+	if b.global.has("router_id") {
+		b.config.Global.RouterID = get[string](b.global, "router_id")
+	}
+	b.scripts = map[string]*values{}
+	for _, v := range get[[]*values](top, "vrrp_script") {
+		b.scripts[v.name] = v
+		b.config.Scripts = append(b.config.Scripts, buildScript(v))
+	}
+	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
+	for _, v := range get[[]*values](top, "vrrp_instance") {
+		b.config.Instances = append(b.config.Instances, b.instance(v))
+	}
+	b.servers(get[[]*values](top, "virtual_server"))
+}
+
+// buildScript returns a vrrp_script.
+func buildScript(v *values) Script {
+	w := get[weight](v, "weight")
+	s := Script{
+		Name:     v.name,
+		Argv:     get[[]string](v, "script"),
+		Interval: get[time.Duration](v, "interval"),
+		Weight:   w.n,
+		Reverse:  w.reverse,
+		Rise:     v.num("rise"),
+		Fall:     v.num("fall"),
+		InitFail: get[bool](v, "init_fail"),
+	}
+	s.Timeout = s.Interval
+	if v.has("timeout") {
+		s.Timeout = get[time.Duration](v, "timeout")
+	}
+	return s
+}
+
+// family names an address family.
+func family(ipv6 bool) string {
+	if ipv6 {
+		return "IPv6"
+	}
+	return "IPv4"
+}

@@ -1,0 +1,106 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// advertMTU is the packet size that adverts must fit in: that of Ethernet.
+const advertMTU = 1500
+
+// advertRoom returns how many addresses one advert can hold: the count has 8
+// bits, and the packet must not exceed advertMTU. Version 2 carries 8 more bytes
+// of authentication (RFC 3768 §5.3, RFC 9568 §5.2).
+func advertRoom(version uint8, ipv6 bool) int {
+	if ipv6 {
+		return min(255, (advertMTU-40-8)/16)
+	}
+	room := advertMTU - 20 - 8
+	if version == 2 {
+		room -= 8
+	}
+	return min(255, room/4)
+}
+
+// addresses settles the family and the virtual addresses of an instance.
+func (b *builder) addresses(v *values, in *Instance) {
+	vips, excluded := get[[]vip](v, "virtual_ipaddress"), get[[]vip](v, "virtual_ipaddress_excluded")
+	switch {
+	case len(vips) > 0:
+		in.IPv6 = vips[0].Prefix.Addr().Is6()
+	case len(excluded) > 0:
+		in.IPv6 = excluded[0].Prefix.Addr().Is6()
+	case v.has("mcast_src_ip"):
+		in.IPv6 = get[netip.Addr](v, "mcast_src_ip").Is6()
+	case v.has("mcast_dst_ip"):
+		in.IPv6 = get[netip.Addr](v, "mcast_dst_ip").Is6()
+	}
+	for _, a := range vips {
+		if a.Prefix.Addr().Is6() != in.IPv6 {
+			b.sayAt(Error, a.it, a.path, "vrrp_instance.virtual_ipaddress/family", fmt.Sprintf("%s is %s, but the first address is %s", a.Prefix.Addr(), family(!in.IPv6), family(in.IPv6)),
+				"an advert carries one family; move it to virtual_ipaddress_excluded or to an instance of its own")
+		}
+		in.VIPs = append(in.VIPs, b.address(v.name, a, in))
+	}
+	for _, a := range excluded {
+		in.Excluded = append(in.Excluded, b.address(v.name, a, in))
+	}
+	b.room(v, vips, in)
+	b.emptiness(v, in)
+	if in.IPv6 && len(vips) > 0 && !vips[0].Prefix.Addr().IsLinkLocalUnicast() {
+		b.sayAt(Warning, vips[0].it, vips[0].path, "vrrp_instance.virtual_ipaddress/linklocal", "the first IPv6 address should be link-local",
+			"RFC 9568 §5.2.9 wants the link-local address of the virtual router first (\"fe80::…\"); some routers ignore adverts without it")
+	}
+}
+
+// address checks one virtual address and fills in its device.
+func (b *builder) address(instance string, a vip, in *Instance) VIP {
+	if a.Dev == "" {
+		a.Dev = in.Interface
+	}
+	host := a.Prefix.Addr()
+	if first, taken := b.vips[host]; taken {
+		whose := "this instance"
+		if first.instance != instance {
+			whose = fmt.Sprintf("%q", first.instance)
+		}
+		b.sayAt(Error, a.it, a.path, "vrrp_instance.virtual_ipaddress/taken", fmt.Sprintf("%s is already an address of %s at %s", host, whose, first.it.src.place(first.it.at)),
+			"an address can belong to one virtual router only; take one of the two out")
+	} else {
+		b.vips[host] = claim{instance, a.it}
+	}
+	if a.Dev == "lo" {
+		b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/loopback", fmt.Sprintf("%s on lo cannot be announced", host),
+			"ARP and neighbour announcements do not leave through lo, so after a takeover the network keeps sending to the old director; put it on the interface that faces the network")
+	}
+	subnet := a.Prefix.Bits() < host.BitLen()
+	if subnet && (host.Is4() || !a.NoPrefixRoute) {
+		b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/prefix", fmt.Sprintf("%s has the prefix length of a subnet", a.Prefix),
+			fmt.Sprintf("the kernel adds a route to %s along with it, and addresses of one subnet can vanish together; write %s", a.Prefix.Masked(), host))
+	}
+	return a.VIP
+}
+
+// room checks that an advert can hold the addresses.
+func (b *builder) room(v *values, vips []vip, in *Instance) {
+	version := uint8(b.global.num("vrrp_version"))
+	if v.has("version") {
+		version = uint8(v.num("version"))
+	}
+	if limit := advertRoom(version, in.IPv6); len(vips) > limit {
+		b.sayAt(Error, vips[limit].it, vips[limit].path, "vrrp_instance.virtual_ipaddress/count",
+			fmt.Sprintf("%d addresses are too many: one advert holds %d", len(vips), limit),
+			fmt.Sprintf("move this one and those after it to virtual_ipaddress_excluded: they move with the instance, but are not in adverts\n(the count in an advert goes up to 255, and a packet of %d bytes holds %d IPv6 addresses)", advertMTU, advertRoom(3, true)))
+	}
+}
+
+// emptiness checks an instance without addresses.
+func (b *builder) emptiness(v *values, in *Instance) {
+	meant := get[bool](v, "no_virtual_ipaddress")
+	switch {
+	case meant && len(in.VIPs)+len(in.Excluded) > 0:
+		b.say(Error, v, "no_virtual_ipaddress", "vrrp_instance.no_virtual_ipaddress/contradiction", "there are virtual addresses in spite of it", "take no_virtual_ipaddress out, or the addresses")
+	case !meant && len(in.VIPs)+len(in.Excluded) == 0 && !v.wrong("virtual_ipaddress") && !v.wrong("virtual_ipaddress_excluded"):
+		b.say(Warning, v, "", "vrrp_instance.virtual_ipaddress/none", "there are no virtual addresses", "add virtual_ipaddress = [\"…\"], or no_virtual_ipaddress = true when a script moves them")
+	}
+}

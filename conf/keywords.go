@@ -1,0 +1,107 @@
+package conf
+
+import (
+	"slices"
+	"strings"
+)
+
+// fate says what becomes of a keyword of keepalived that is no key.
+type fate uint8
+
+const (
+	later    fate = iota // to be built: an error that says so
+	instead              // will not be built: an error with what to use instead
+	noEffect             // has nothing to do in vipd: a warning
+)
+
+// keyword is a group of keywords of keepalived that vipd does not have.
+type keyword struct {
+	fate   fate
+	blocks []string // names of blocks in which they stand
+	words  string   // separated by blanks; * stands for any characters
+	advice string   // what to use instead, or why it has no effect
+}
+
+var (
+	inFile     = []string{"file"}
+	inGlobal   = []string{"global_defs"}
+	inInstance = []string{"vrrp_instance"}
+	inServers  = []string{"virtual_server", "real_server"}
+	inChecks   = []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"}
+)
+
+// keywords are all words of keepalived 2.4 that are no keys of the schema.
+var keywords = []keyword{
+	{later, inFile, "net_namespace net_namespace_ipvs instance interface_up_down_delays static_ipaddress static_routes static_rules vrrp_track_file track_file vrrp_track_process vrrp_sync_group virtual_server_group garp_group SSL", ""},
+	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
+	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
+	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
+	{instead, inFile, "includer includem includew includeb includea", "use include: a plain name must exist, a pattern may match nothing, and every file is checked"},
+	{noEffect, inFile, "namespace_with_ipsets", "vipd uses no ipsets"},
+	{noEffect, inFile, "use_pid_dir", "vipd writes no pid files; systemd knows the process"},
+	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
+
+	{later, inGlobal, "notification_email notification_email_from smtp_server smtp_helo_name smtp_connect_timeout smtp_alert smtp_alert_vrrp smtp_alert_checker", ""},
+	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop vrrp_min_garp vrrp_garp_extra_if vrrp_higher_prio_send_advert vrrp_owner_ignore_adverts", ""},
+	{later, inGlobal, "vrrp_check_unicast_src vrrp_strict vrrp_startup_delay vrrp_delay_after_boot nftables nftables_priority nftables_counters nftables_ifindex nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
+	{later, inGlobal, "notify_fifo notify_fifo_script vrrp_notify_fifo vrrp_notify_fifo_script lvs_notify_fifo lvs_notify_fifo_script vrrp_notify_priority_changes fifo_write_vrrp_states_on_reload rs_init_notifies", ""},
+	{later, inGlobal, "script_user enable_script_security use_symlink_paths set_supplementary_groups startup_script startup_script_timeout shutdown_script shutdown_script_timeout include_check", ""},
+	{instead, inGlobal, "no_email_faults no_checker_emails", "vipd sends no mail of this kind; run a command of yours with notify"},
+	{instead, inGlobal, "checker_log_all_failures", "start vipd with --log-level debug; \"vipd status\" shows the last result of every check"},
+	{instead, inGlobal, "vmac_prefix vmac_addr_prefix", "vipd makes no virtual-MAC interfaces; leave it out"},
+	{instead, inGlobal, "disable_local_igmp", "set net.ipv4.igmp_link_local_mcast_reports = 0 in /etc/sysctl.d"},
+	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; put rules of your own into /etc/nftables.conf"},
+	{instead, inGlobal, "max_auto_priority min_auto_priority_delay vrrp_priority checker_priority bfd_priority vrrp_rt_priority checker_rt_priority bfd_rt_priority", "set Nice=, CPUSchedulingPolicy= and CPUSchedulingPriority= in the systemd unit"},
+	{instead, inGlobal, "vrrp_rlimit_rttime vrrp_rlimit_rtime checker_rlimit_rttime checker_rlimit_rtime bfd_rlimit_rttime bfd_rlimit_rtime", "set LimitRTTIME= in the systemd unit"},
+	{instead, inGlobal, "vrrp_no_swap checker_no_swap bfd_no_swap", "set MemorySwapMax=0 in the systemd unit"},
+	{instead, inGlobal, "vrrp_cpu_affinity checker_cpu_affinity bfd_cpu_affinity", "set CPUAffinity= in the systemd unit"},
+	{instead, inGlobal, "snmp_socket enable_snmp_keepalived enable_snmp_vrrp enable_snmp_checker enable_snmp_rfc enable_snmp_rfcv2 enable_snmp_rfcv3 enable_traps snmp_vs_stats_update_interval snmp_rs_stats_update_interval", "vipd speaks no SNMP; read \"vipd status --json\""},
+	{instead, inGlobal, "enable_dbus dbus_service_name dbus_no_interface_name", "vipd speaks no DBus; use its control socket: \"vipd status --json\", \"vipd reload\""},
+	{instead, inGlobal, "umask", "set UMask= in the systemd unit"},
+	{instead, inGlobal, "state_dump_file stats_dump_file json_dump_file json_version", "vipd writes no dump files; read \"vipd status --json\""},
+	{instead, inGlobal, "reload_time_file reload_repeat reload_file", "run \"vipd reload\" from a systemd timer"},
+	{noEffect, inGlobal, "dynamic_interfaces", "vipd always waits for interfaces that are missing or come back"},
+	{noEffect, inGlobal, "reload_check_config", "vipd always checks the whole configuration before it reloads"},
+	{noEffect, inGlobal, "log_unknown_vrids", "vipd always counts adverts of unknown virtual routers"},
+	{noEffect, inGlobal, "process_names process_name vrrp_process_name checker_process_name bfd_process_name", "vipd is one process"},
+	{noEffect, inGlobal, "vrrp_netlink_* lvs_netlink_* process_monitor_rcv_bufs process_monitor_rcv_bufs_force vrrp_rx_bufs_policy vrrp_rx_bufs_multiplier", "vipd sizes its buffers itself and reads everything again after an overflow"},
+	{noEffect, inGlobal, "random_seed tmp_config_directory config_save_dir data_use_instance iproute_usr_dir iproute_etc_dir", "vipd does not need it"},
+	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
+
+	{later, inInstance, "virtual_routes virtual_rules promote_secondaries unicast_src_ip track_src_ip unicast_peer unicast_ttl unicast_fault_no_peer check_unicast_src auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
+	{later, inInstance, "garp_extra_if higher_prio_send_advert owner_ignore_adverts preempt_delay timer_expired_backup thread_timer_expired accept no_accept strict_mode track_file track_process", ""},
+	{later, inInstance, "notify_stop notify_deleted notify_master_rx_lower_pri notify_priority_changes smtp_alert", ""},
+	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},
+	{instead, inInstance, "vrf", "name the interface inside the VRF with interface"},
+	{instead, inInstance, "use_vmac_addr use_ipvlan", "vipd puts addresses on the interface itself and announces its MAC; leave it out"},
+	{instead, inInstance, "track_bfd", "use track_script or track_interface"},
+	{noEffect, inInstance, "native_ipv6 debug linkbeat_use_polling lvs_sync_daemon_interface", "keepalived dropped it"},
+	{noEffect, inInstance, "kernel_rx_buf_size", "vipd sizes its buffers itself"},
+
+	{later, []string{"vrrp_script"}, "user", ""},
+
+	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
+	{later, inServers, "alpha smtp_alert snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
+	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
+	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
+	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
+	{later, []string{"real_server"}, "uthreshold lthreshold notify_up notify_down", ""},
+
+	{later, inChecks, "bind_if fwmark alpha log_all_failures", ""},
+	{later, []string{"HTTP_GET", "SSL_GET"}, "fast_recovery tls_compliant SSL", ""},
+	{later, []string{"url"}, "regex regex_no_match regex_options regex_stack regex_min_offset regex_max_offset tls_compliant", ""},
+}
+
+// lookupKeyword returns the group of a keyword in a block, or nil.
+func lookupKeyword(block, word string) *keyword {
+	for i := range keywords {
+		k := &keywords[i]
+		if slices.Contains(k.blocks, block) && slices.ContainsFunc(strings.Fields(k.words), func(w string) bool {
+			prefix, wild := strings.CutSuffix(w, "*")
+			return w == word || wild && strings.HasPrefix(word, prefix)
+		}) {
+			return k
+		}
+	}
+	return nil
+}

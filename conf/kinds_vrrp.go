@@ -1,0 +1,355 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// The kinds of values of instances and scripts.
+var (
+	weightKind  = &kind{"weight", `-253..253, or a string with "reverse" ("-20 reverse")`, []string{"type", "syntax", "range"}, parseWeight}
+	tracksKind  = &kind{"tracks", `an array of "NAME [weight -253..253] [reverse]" or { name = "NAME", weight = N, reverse = true }`, []string{"type", "syntax", "range", "twice"}, parseTracks}
+	vipsKind    = &kind{"vips", `an array of addresses with options ("203.0.113.10/32 dev bond0 label bond0:1")`, []string{"type", "syntax", "host", "option", "later", "value", "label"}, parseVIPs}
+	commandKind = &kind{"command", `a string ("/usr/local/bin/check --fast") or an array of words (["/bin/sh", "-c", "…"])`, []string{"type", "syntax", "shell"}, parseCommand}
+)
+
+// weight is the weight of a tracker.
+type weight struct {
+	n       int
+	reverse bool
+}
+
+// parseWeight reads the weight of a script.
+func parseWeight(f field) (any, bool) {
+	w := weight{}
+	n := int64(0)
+	switch v := f.it.value.(type) {
+	case int64:
+		n = v
+	case string:
+		words := strings.Fields(v)
+		var err error
+		if len(words) > 0 {
+			n, err = strconv.ParseInt(words[0], 10, 32)
+		}
+		if len(words) == 2 && words[1] == "reverse" {
+			w.reverse = true
+		} else if len(words) != 1 {
+			err = strconv.ErrSyntax
+		}
+		if err != nil {
+			return f.bad("syntax", shown(f.it)+" is no weight")
+		}
+	default:
+		return f.wrongType("number")
+	}
+	if n < f.k.min || n > f.k.max {
+		return f.bad("range", fmt.Sprintf("%d is out of range", n))
+	}
+	w.n = int(n)
+	return w, true
+}
+
+// track is one line of track_interface or track_script.
+type track struct {
+	name     string
+	weight   weight
+	weighted bool // a weight or reverse was given
+	it       *item
+	path     string
+}
+
+// entries returns the entries of an array, or the one value in its place.
+func (f field) entries() ([]field, bool) {
+	if f.it.kind != arrayItem {
+		if _, ok := f.it.value.(string); !ok && f.it.kind != tableItem {
+			f.wrongType("array")
+			return nil, false
+		}
+		return []field{f}, true
+	}
+	all := make([]field, len(f.it.list))
+	for i, e := range f.it.list {
+		all[i] = field{f.c, f.b, f.k, e, f.path + "[" + strconv.Itoa(i) + "]"}
+	}
+	return all, true
+}
+
+// words returns the entry as keepalived's line split into words; of a table,
+// its main key first, then the others, each followed by its value unless that
+// is true. The last word of every option stays with its item for errors.
+func (f field) words(main string, flags ...string) ([]string, bool) {
+	if s, ok := f.it.value.(string); ok {
+		return strings.Fields(s), true
+	}
+	if f.it.kind != tableItem {
+		f.wrongType("string")
+		return nil, false
+	}
+	first, words, ok := "", []string(nil), true
+	for _, name := range f.it.order {
+		child := f.it.keys[name]
+		text := ""
+		switch v := child.value.(type) {
+		case string:
+			text = v
+		case int64:
+			text = strconv.FormatInt(v, 10)
+		case bool:
+			flag := false
+			for _, x := range flags {
+				flag = flag || x == name
+			}
+			if flag {
+				if v {
+					words = append(words, name)
+				}
+				continue
+			}
+		}
+		if text == "" || blank(text) {
+			f.badAt(child, join(f.path, name), "type", shown(child)+" does not fit here", f.k.must())
+			ok = false
+			continue
+		}
+		if name == main {
+			first = text
+		} else {
+			words = append(words, name, text)
+		}
+	}
+	if first == "" && ok {
+		f.badAt(f.it, f.path, "type", main+" is missing", f.k.must())
+		ok = false
+	}
+	return append([]string{first}, words...), ok
+}
+
+// parseTracks reads track_interface or track_script.
+func parseTracks(f field) (any, bool) {
+	entries, ok := f.entries()
+	var all []track
+	seen := map[string]bool{}
+	for _, e := range entries {
+		t, good := e.track()
+		if good && seen[t.name] {
+			e.badAt(e.it, e.path, "twice", strconv.Quote(t.name)+" is listed twice", "keep one of the two entries")
+			good = false
+		}
+		seen[t.name] = true
+		if ok = ok && good; good {
+			all = append(all, t)
+		}
+	}
+	return all, ok
+}
+
+// track reads one entry.
+func (f field) track() (track, bool) {
+	t := track{it: f.it, path: f.path}
+	words, ok := f.words("name", "reverse")
+	if !ok {
+		return t, false
+	}
+	if len(words) == 0 {
+		f.bad("syntax", "is empty")
+		return t, false
+	}
+	t.name = words[0]
+	for words = words[1:]; len(words) > 0; words = words[1:] {
+		switch words[0] {
+		case "reverse":
+			t.weight.reverse, t.weighted = true, true
+		case "weight":
+			if len(words) < 2 {
+				f.bad("syntax", `"weight" needs a number after it`)
+				return t, false
+			}
+			n, err := strconv.ParseInt(words[1], 10, 32)
+			if err != nil {
+				f.bad("syntax", strconv.Quote(words[1])+" is no weight")
+				return t, false
+			}
+			if n < f.k.min || n > f.k.max {
+				f.bad("range", fmt.Sprintf("weight %d is out of range", n))
+				return t, false
+			}
+			t.weight.n, t.weighted = int(n), true
+			words = words[1:]
+		default:
+			f.bad("syntax", strconv.Quote(words[0])+" is not known here"+didYouMean(words[0], []string{"weight", "reverse"}))
+			return t, false
+		}
+	}
+	return t, true
+}
+
+// vip is one line of virtual_ipaddress.
+type vip struct {
+	VIP
+	it   *item
+	path string
+}
+
+// vipOptions are the options of an address; true: a value follows.
+var vipOptions = map[string]bool{"dev": true, "label": true, "scope": true, "brd": true, "broadcast": true, "preferred_lft": true, "noprefixroute": false, "no_track": false}
+
+// vipLater are options that keepalived has and vipd has not yet.
+var vipLater = []string{"peer", "home", "-nodad", "mngtmpaddr", "autojoin", "use_vmac"}
+
+// parseVIPs reads virtual_ipaddress or virtual_ipaddress_excluded.
+func parseVIPs(f field) (any, bool) {
+	entries, ok := f.entries()
+	var all []vip
+	for _, e := range entries {
+		v, good := e.vip()
+		if ok = ok && good; good {
+			all = append(all, v)
+		}
+	}
+	return all, ok
+}
+
+// vip reads one entry.
+func (f field) vip() (vip, bool) {
+	v := vip{it: f.it, path: f.path, VIP: VIP{Scope: "global"}}
+	words, ok := f.words("address", "noprefixroute", "no_track")
+	if !ok {
+		return v, false
+	}
+	if len(words) == 0 {
+		f.bad("syntax", "is empty")
+		return v, false
+	}
+	if v.Prefix, ok = vipPrefix(words[0]); !ok {
+		message := strconv.Quote(words[0]) + " is no address"
+		if strings.Count(words[0], ":") == 1 {
+			message += "; leave out the port"
+		}
+		f.bad("syntax", message)
+		return v, false
+	}
+	if a := v.Prefix.Addr(); a.IsUnspecified() || a.IsMulticast() {
+		f.bad("host", strconv.Quote(words[0])+" is not the address of one host")
+		return v, false
+	}
+	v.Deprecated = v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128
+	seen := map[string]bool{}
+	for words = words[1:]; len(words) > 0; words = words[1:] {
+		option := words[0]
+		valued, known := vipOptions[option]
+		switch {
+		case !known:
+			return v, f.vipUnknown(option)
+		case seen[option]:
+			f.bad("option", strconv.Quote(option)+" is given twice")
+			return v, false
+		case valued && len(words) < 2:
+			f.bad("option", strconv.Quote(option)+" needs a value after it")
+			return v, false
+		}
+		seen[option] = true
+		argument := ""
+		if valued {
+			argument, words = words[1], words[1:]
+		}
+		if !f.vipOption(&v.VIP, option, argument) {
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// vipPrefix reads an address with or without prefix length.
+func vipPrefix(s string) (netip.Prefix, bool) {
+	if a, ok := address(s); ok {
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	p, err := netip.ParsePrefix(s)
+	return p, err == nil && !p.Addr().Is4In6() && p.Bits() > 0
+}
+
+// vipUnknown reports an option that is not built.
+func (f field) vipUnknown(option string) bool {
+	for _, l := range vipLater {
+		if l == option {
+			f.badAt(f.it, f.path, "later", strconv.Quote(option)+" is an option of keepalived that this version of vipd does not support yet", "take it out")
+			return false
+		}
+	}
+	names := []string{"dev", "label", "scope", "brd", "noprefixroute", "no_track", "preferred_lft"}
+	f.badAt(f.it, f.path, "option", strconv.Quote(option)+" is no option of an address"+didYouMean(option, names), "options are "+strings.Join(names, ", "))
+	return false
+}
+
+// vipOption applies one option.
+func (f field) vipOption(v *VIP, option, argument string) bool {
+	value := func(allowed string) bool {
+		f.badAt(f.it, f.path, "value", fmt.Sprintf("%s %q is wrong", option, argument), option+" must be "+allowed)
+		return false
+	}
+	switch option {
+	case "noprefixroute":
+		v.NoPrefixRoute = true
+	case "no_track":
+		v.NoTrack = true
+	case "dev":
+		if !validInterface(argument) {
+			return value(interfaceKind.allowed)
+		}
+		v.Dev = argument
+	case "label":
+		if len(argument) > 15 || !printable(argument) {
+			return value("1..15 printable characters")
+		}
+		if v.Prefix.Addr().Is6() {
+			f.badAt(f.it, f.path, "label", "an IPv6 address cannot have a label", "Linux knows labels for IPv4 only; leave out label "+argument)
+			return false
+		}
+		v.Label = argument
+	case "scope":
+		n, err := strconv.ParseUint(argument, 10, 8)
+		switch {
+		case err == nil:
+			argument = strconv.FormatUint(n, 10)
+		case argument != "global" && argument != "link" && argument != "host" && argument != "site":
+			return value("global, link, site, host or 0..255")
+		}
+		v.Scope = argument
+	case "preferred_lft":
+		if argument != "0" && argument != "forever" {
+			return value("0 or forever")
+		}
+		v.Deprecated = argument == "0"
+	case "brd", "broadcast":
+		if v.Prefix.Addr().Is6() {
+			return value("left out: IPv6 has no broadcast")
+		}
+		broadcast, ok := broadcast(v.Prefix, argument)
+		if !ok {
+			return value(`an IPv4 address, "+" or "-"`)
+		}
+		v.Broadcast = broadcast
+	}
+	return true
+}
+
+// broadcast resolves the value of brd: "+" is all host bits set, "-" all clear.
+func broadcast(p netip.Prefix, argument string) (netip.Addr, bool) {
+	if argument != "+" && argument != "-" {
+		a, ok := address(argument)
+		return a, ok && a.Is4()
+	}
+	if p.Bits() >= 31 {
+		return netip.Addr{}, true // no host bits: no broadcast address
+	}
+	b := p.Masked().Addr().As4()
+	if argument == "+" {
+		for i := p.Bits(); i < 32; i++ {
+			b[i/8] |= 0x80 >> (i % 8)
+		}
+	}
+	return netip.AddrFrom4(b), true
+}

@@ -1,0 +1,182 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// key is one line of the schema: everything there is to know about one key.
+// Checks, suggestions and the reference page all come from it.
+type key struct {
+	name    string
+	aliases []string // keepalived's other spellings
+	kind    *kind
+	min     int64    // of numbers; of times in nanoseconds
+	max     int64    // as min
+	words   []string // of a choice
+	def     any      // the finished value when the key is not given; nil: none, or defText says what happens
+	defText string   // the default in words, where it is not a constant
+	need    bool     // must be given
+	block   *block   // of tables
+	doc     string   // what it does, in one or two sentences
+	note    string   // added to what is allowed in an error
+	differs string   // how it differs from keepalived
+}
+
+// block is a table of the file and the keys it may hold.
+type block struct {
+	name   string // keepalived's word: vrrp_instance
+	header string // how it is written: [vrrp_instance.NAME]
+	doc    string
+	keys   []*key
+	named  bool // a table of tables with names of the user's choice
+}
+
+// find returns the key that is called name, by whichever spelling.
+func (b *block) find(name string) *key {
+	for _, k := range b.keys {
+		if k.name == name || slices.Contains(k.aliases, name) {
+			return k
+		}
+	}
+	return nil
+}
+
+// names returns all spellings of all keys of the block.
+func (b *block) names() []string {
+	var names []string
+	for _, k := range b.keys {
+		names = append(append(names, k.name), k.aliases...)
+	}
+	return names
+}
+
+// blocks returns every block of the schema once, in the order of the
+// reference.
+func blocks() []*block {
+	var all []*block
+	var walk func(b *block)
+	walk = func(b *block) {
+		if b == nil || slices.Contains(all, b) {
+			return
+		}
+		all = append(all, b)
+		for _, k := range b.keys {
+			walk(k.block)
+		}
+	}
+	walk(rootBlock)
+	return all
+}
+
+// rules returns the identifiers of every check made on a key.
+func (k *key) rules(b *block) []string {
+	var rules []string
+	suffixes := k.kind.rules
+	if k.need {
+		suffixes = append(slices.Clone(suffixes), "required")
+	}
+	for _, suffix := range suffixes {
+		rules = append(rules, b.name+"."+k.name+"/"+suffix)
+	}
+	return rules
+}
+
+// allowed says what may be written, for errors and the reference.
+func (k *key) allowed() string {
+	text := k.kind.allowed
+	switch k.kind.name {
+	case "int":
+		text = fmt.Sprintf("%d..%d", k.min, k.max)
+		if k.max == k.min+1 {
+			text = fmt.Sprintf("%d or %d", k.min, k.max)
+		}
+	case "time":
+		text = "a time " + span2(k.min, k.max) + `: a number of seconds or a string with a unit ("250ms", "1m")`
+	case "choice":
+		quoted := make([]string, len(k.words))
+		for i, w := range k.words {
+			quoted[i] = `"` + w + `"`
+		}
+		text = strings.Join(quoted, ", ")
+	}
+	return text
+}
+
+// span2 shows a range of times.
+func span2(from, to int64) string {
+	return shortTime(time.Duration(from)) + ".." + shortTime(time.Duration(to))
+}
+
+// shortTime shows a time without the zero parts that Duration.String adds.
+func shortTime(d time.Duration) string {
+	day := 24 * time.Hour
+	switch {
+	case d == 0:
+		return "0"
+	case d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	case d%time.Hour == 0:
+		return strconv.FormatInt(int64(d/time.Hour), 10) + "h"
+	case d%time.Minute == 0:
+		return strconv.FormatInt(int64(d/time.Minute), 10) + "m"
+	case d%time.Second == 0:
+		return strconv.FormatInt(int64(d/time.Second), 10) + "s"
+	}
+	return d.String()
+}
+
+// must returns the sentence that tells what is allowed for a key.
+func (k *key) must() string {
+	text := "must be " + k.allowed()
+	if k.kind.name == "choice" && len(k.words) > 1 {
+		text = "must be one of " + k.allowed()
+	}
+	if k.note != "" {
+		text += "\n" + k.note
+	}
+	return text
+}
+
+// rootBlock is the file itself.
+var rootBlock = &block{
+	name:   "file",
+	header: "top of the file",
+	doc:    "What stands before the first table, and the tables there are.",
+	keys: []*key{
+		{name: "include", kind: includeKind,
+			doc: "Further files to read: names or patterns, relative to the directory of this file. Matches are read in name order, each file once. A table or key given twice is an error; arrays of tables ([[virtual_server]]) are joined. A pattern may match nothing; a plain name must exist."},
+		{name: "global_defs", kind: tableKind, block: globalBlock, doc: "Settings for the whole process and defaults of all instances."},
+		{name: "vrrp_script", kind: namedKind, block: scriptBlock, doc: "Programs whose result moves the priority of instances."},
+		{name: "vrrp_instance", kind: namedKind, block: instanceBlock, doc: "Virtual routers: who owns which addresses."},
+		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
+	},
+}
+
+// globalBlock is [global_defs].
+var globalBlock = &block{
+	name:   "global_defs",
+	header: "[global_defs]",
+	doc:    "Settings for the whole process, and defaults for every vrrp_instance: what an instance sets itself wins.",
+	keys: []*key{
+		{name: "router_id", kind: textKind, min: 1, max: 255, defText: "the host name", doc: "Name of this director in status and logs."},
+		{name: "vrrp_version", kind: intKind, min: 2, max: 3, def: 2, doc: "VRRP version of IPv4 instances. IPv6 instances speak version 3."},
+		{name: "vrrp_mcast_group4", kind: group4Kind, def: defaultGroup4, doc: "Multicast group of IPv4 adverts."},
+		{name: "vrrp_mcast_group6", kind: group6Kind, def: defaultGroup6, doc: "Multicast group of IPv6 adverts, of link-local scope."},
+		{name: "vrrp_garp_master_delay", kind: timeKind, max: hour, def: 5 * time.Second, doc: "Time from becoming MASTER to the second burst of announcements; 0: no second burst."},
+		{name: "vrrp_garp_master_repeat", kind: intKind, min: 1, max: 255, def: 5, doc: "Announcements per address and burst."},
+		{name: "vrrp_garp_master_refresh", kind: timeKind, max: day, def: time.Minute, doc: "Time between bursts while MASTER; 0: none. Keep it below the ageing time of the switches (often 300 s).", differs: "keepalived announces only at a takeover (0)."},
+		{name: "vrrp_garp_master_refresh_repeat", kind: intKind, min: 1, max: 255, def: 1, doc: "Announcements per address in each of those bursts."},
+		{name: "vrrp_garp_lower_prio_delay", kind: timeKind, max: hour, defText: "vrrp_garp_master_delay", doc: "Time to the second burst after another master with a lower priority was heard; 0: no second burst."},
+		{name: "vrrp_garp_lower_prio_repeat", kind: intKind, min: 0, max: 255, defText: "vrrp_garp_master_repeat", doc: "Announcements per address in the burst sent when another master with a lower priority is heard; 0: none."},
+		{name: "vrrp_garp_interval", kind: timeKind, max: 10 * second, def: time.Duration(0), doc: "Least time between two ARP announcements on one interface; 0: as fast as possible."},
+		{name: "vrrp_gna_interval", kind: timeKind, max: 10 * second, def: time.Duration(0), doc: "The same for IPv6 neighbour advertisements."},
+		{name: "vrrp_down_timer_adverts", kind: intKind, min: 1, max: 100, def: 3, doc: "Adverts that must be missing before a BACKUP takes over."},
+		{name: "vrrp_lower_prio_no_advert", kind: boolKind, def: false, doc: "Do not answer the advert of a lesser master at once (RFC 5798 and before)."},
+		{name: "vrrp_skip_check_adv_addr", kind: boolKind, def: false, doc: "Do not compare the addresses in the adverts of a master whose last advert matched."},
+		{name: "v3_checksum_as_v2", kind: boolKind, def: false, doc: "Compute the checksum of version 3 IPv4 adverts without the pseudo-header, as RFC 9568 and much router hardware do."},
+	},
+}

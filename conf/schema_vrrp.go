@@ -1,0 +1,89 @@
+package conf
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Units of key.min and key.max of times.
+const (
+	second = int64(time.Second)
+	hour   = int64(time.Hour)
+	day    = 24 * hour
+)
+
+// The multicast groups of VRRP (RFC 9568 §5.1).
+var (
+	defaultGroup4 = netip.AddrFrom4([4]byte{224, 0, 0, 18})
+	defaultGroup6 = netip.MustParseAddr("ff02::12")
+)
+
+// scriptBlock is [vrrp_script.NAME].
+var scriptBlock = &block{
+	name:   "vrrp_script",
+	header: "[vrrp_script.NAME]",
+	named:  true,
+	doc:    "A program that is run again and again. Exit code 0 means good. Instances name it in track_script.",
+	keys: []*key{
+		{name: "script", kind: commandKind, need: true, doc: "The command: a string, split into words as a shell would (quotes and backslashes, but no variables, patterns or pipes), or an array of words."},
+		{name: "interval", kind: timeKind, min: int64(10 * time.Millisecond), max: day, def: time.Second, doc: "Time from one start to the next. A run that is still going on is not started a second time."},
+		{name: "timeout", kind: timeKind, min: int64(10 * time.Millisecond), max: day, defText: "interval", doc: "A run that takes longer is killed and counts as failed."},
+		{name: "weight", kind: weightKind, min: -253, max: 253, def: weight{}, doc: "Default of the weight in track_script. 0: a failure puts the instance into FAULT; above 0: added to the priority while good; below 0: taken off while bad. \"-20 reverse\" swaps good and bad."},
+		{name: "rise", kind: intKind, min: 1, max: 10000, def: 1, doc: "Good runs in a row that make it good."},
+		{name: "fall", kind: intKind, min: 1, max: 10000, def: 1, doc: "Bad runs in a row that make it bad."},
+		{name: "init_fail", kind: boolKind, def: false, doc: "Count as bad until the first result."},
+	},
+}
+
+// authBlock is [vrrp_instance.NAME.authentication].
+var authBlock = &block{
+	name:   "authentication",
+	header: "[vrrp_instance.NAME.authentication]",
+	doc:    "The plain-text password of VRRP version 2. It is readable on the wire and keeps out misconfigured neighbours, nobody else.",
+	keys: []*key{
+		{name: "auth_type", kind: choiceKind, words: []string{"PASS"}, need: true, doc: "PASS."},
+		{name: "auth_pass", kind: textKind, min: 1, max: 255, need: true, doc: "The password. Only the first 8 bytes are sent."},
+	},
+}
+
+// instanceBlock is [vrrp_instance.NAME].
+var instanceBlock = &block{
+	name:   "vrrp_instance",
+	header: "[vrrp_instance.NAME]",
+	named:  true,
+	doc:    "One virtual router: a set of addresses that one of several directors owns at a time.",
+	keys: []*key{
+		{name: "interface", kind: interfaceKind, need: true, doc: "Where adverts are sent and heard, and where addresses go that name no other device."},
+		{name: "virtual_router_id", kind: intKind, min: 1, max: 255, need: true, doc: "The VRID: the same on all directors of this virtual router, and used by no other on this network."},
+		{name: "state", kind: choiceKind, words: []string{"MASTER", "BACKUP"}, defText: "MASTER when priority is 255, else BACKUP", doc: "A hint for the start only. Who is master is decided by priority."},
+		{name: "priority", kind: intKind, min: 1, max: 255, defText: "100; with state MASTER 255", doc: "The highest wins. 255 means that this machine owns the addresses by right; trackers do not move it."},
+		{name: "advert_int", kind: timeKind, min: int64(10 * time.Millisecond), max: 255 * second, def: time.Second, note: "version 2: whole seconds, 1..255; version 3: 0.01..40.95 s in steps of 10 ms", doc: "Time between adverts. Version 2: whole seconds, 1..255. Version 3: 0.01..40.95 s in steps of 10 ms. Shorter means a faster takeover."},
+		{name: "version", kind: intKind, min: 2, max: 3, defText: "vrrp_version of global_defs for IPv4; 3 for IPv6", doc: "VRRP version."},
+		{name: "virtual_ipaddress", kind: vipsKind, doc: "The addresses of this virtual router, one family, carried in adverts: \"ADDRESS[/LENGTH] [dev IF] [label NAME] [scope global|link|site|host|0..255] [brd ADDRESS|+|-] [noprefixroute] [no_track] [preferred_lft 0|forever]\", or an inline table { address = \"…\", dev = \"…\", … }."},
+		{name: "virtual_ipaddress_excluded", kind: vipsKind, doc: "Addresses that move along but are not in adverts: more than an advert can hold, or those of the other family. Same form."},
+		{name: "no_virtual_ipaddress", kind: boolKind, def: false, doc: "The instance has no addresses on purpose (a script or a cloud API moves them)."},
+		{name: "nopreempt", kind: boolKind, def: false, doc: "Do not take over from a working master of lower priority. Has no effect with state MASTER or priority 255."},
+		{name: "preempt", kind: boolKind, defText: "true", doc: "The opposite of nopreempt; give one of the two."},
+		{name: "authentication", kind: tableKind, block: authBlock, doc: "Password of version 2 adverts."},
+		{name: "v3_checksum_as_v2", kind: boolKind, defText: "as in global_defs", doc: "As in global_defs, for this instance."},
+		{name: "mcast_src_ip", kind: addressKind, defText: "the first address of the interface", doc: "Source address of adverts."},
+		{name: "mcast_dst_ip", kind: groupKind, defText: "vrrp_mcast_group4, vrrp_mcast_group6", doc: "Multicast group of adverts."},
+		{name: "skip_check_adv_addr", kind: boolKind, defText: "vrrp_skip_check_adv_addr", doc: "As in global_defs, for this instance."},
+		{name: "lower_prio_no_advert", kind: boolKind, defText: "vrrp_lower_prio_no_advert", doc: "As in global_defs, for this instance."},
+		{name: "down_timer_adverts", kind: intKind, min: 1, max: 100, defText: "vrrp_down_timer_adverts", doc: "As in global_defs, for this instance."},
+		{name: "garp_master_delay", kind: timeKind, max: hour, defText: "vrrp_garp_master_delay", doc: "As in global_defs, for this instance."},
+		{name: "garp_master_repeat", kind: intKind, min: 1, max: 255, defText: "vrrp_garp_master_repeat", doc: "As in global_defs, for this instance."},
+		{name: "garp_master_refresh", kind: timeKind, max: day, defText: "vrrp_garp_master_refresh", doc: "As in global_defs, for this instance."},
+		{name: "garp_master_refresh_repeat", kind: intKind, min: 1, max: 255, defText: "vrrp_garp_master_refresh_repeat", doc: "As in global_defs, for this instance."},
+		{name: "garp_lower_prio_delay", kind: timeKind, max: hour, defText: "vrrp_garp_lower_prio_delay", doc: "As in global_defs, for this instance. Unset, it does not follow the instance's garp_master_delay."},
+		{name: "garp_lower_prio_repeat", kind: intKind, min: 0, max: 255, defText: "vrrp_garp_lower_prio_repeat", doc: "As in global_defs, for this instance. Unset, it does not follow the instance's garp_master_repeat."},
+		{name: "garp_interval", kind: timeKind, max: 10 * second, defText: "vrrp_garp_interval", doc: "As in global_defs, for this instance."},
+		{name: "gna_interval", kind: timeKind, max: 10 * second, defText: "vrrp_gna_interval", doc: "As in global_defs, for this instance."},
+		{name: "track_interface", kind: tracksKind, min: -253, max: 253, doc: "Interfaces whose state moves the priority: \"IF [weight N] [reverse]\" or { name = \"IF\", weight = N, reverse = true }. Without a weight, a lost link means FAULT."},
+		{name: "track_script", kind: tracksKind, min: -253, max: 253, doc: "Scripts whose result moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_script unless given."},
+		{name: "notify", kind: commandKind, doc: "Command to run at every change of state, after the one for that state. It gets four more arguments: INSTANCE, the name, MASTER, BACKUP or FAULT, and the priority."},
+		{name: "notify_master", kind: commandKind, doc: "Command to run on becoming MASTER."},
+		{name: "notify_backup", kind: commandKind, doc: "Command to run on becoming BACKUP."},
+		{name: "notify_fault", kind: commandKind, doc: "Command to run on entering FAULT."},
+	},
+}

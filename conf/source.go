@@ -1,0 +1,69 @@
+package conf
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// span is a stretch of bytes of a source.
+type span struct{ start, end int }
+
+// source is the text of one file.
+type source struct {
+	name  string // as shown to the user
+	text  string // without a byte order mark
+	lines []int  // offset of the start of each line
+}
+
+// newSource prepares text, without a byte order mark, for look-ups of places.
+func newSource(name string, text []byte) *source {
+	s := &source{name: name, text: string(text), lines: []int{0}}
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
+		s.text = strings.TrimPrefix(s.text, mark)
+	}
+	for i := range len(s.text) {
+		if s.text[i] == '\n' {
+			s.lines = append(s.lines, i+1)
+		}
+	}
+	return s
+}
+
+// position returns line and column, both from 1, of a byte offset. Columns
+// count characters.
+func (s *source) position(offset int) (line, col int) {
+	offset = min(max(offset, 0), len(s.text))
+	i, found := slices.BinarySearch(s.lines, offset)
+	if !found {
+		i--
+	}
+	return i + 1, utf8.RuneCountInString(s.text[s.lines[i]:offset]) + 1
+}
+
+// line returns the text of line n (from 1) without its end.
+func (s *source) line(n int) string {
+	text := s.text[s.lines[n-1]:]
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	return strings.TrimSuffix(text, "\r")
+}
+
+// locate fills in the place of d from a span.
+func (s *source) locate(d *Diagnostic, at span) {
+	d.File = s.name
+	d.Line, d.Col = s.position(at.start)
+	d.Source = s.line(d.Line)
+	rest := s.text[min(at.start, len(s.text)):min(max(at.end, at.start), len(s.text))]
+	if i := strings.IndexByte(rest, '\n'); i >= 0 {
+		rest = rest[:i]
+	}
+	d.Width = max(utf8.RuneCountInString(strings.TrimRight(rest, " \t\r")), 1)
+}
+
+// place returns "FILE:LINE:COL" of a span.
+func (s *source) place(at span) string {
+	line, col := s.position(at.start)
+	return s.name + ":" + itoa(line) + ":" + itoa(col)
+}
