@@ -61,9 +61,6 @@ func (l *link) add6(a host.Addr) error {
 	if slices.ContainsFunc(l.Addrs, func(o host.Addr) bool { return o.Prefix.Addr() == a.Prefix.Addr() }) {
 		return unix.EEXIST
 	}
-	if !l.Up {
-		return unix.ENETDOWN
-	}
 	a.Scope = 0
 	if a.Prefix.Addr().IsLinkLocalUnicast() {
 		a.Scope = unix.RT_SCOPE_LINK
