@@ -158,9 +158,7 @@ func (c *Conn) countLost(total uint32) {
 // alive says whether the interface still exists in this network namespace.
 func (c *Conn) alive() error {
 	var err error
-	if ctl := c.raw.Control(func(fd uintptr) {
-		_, err = unix.GetsockoptString(int(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE)
-	}); ctl != nil {
+	if ctl := c.raw.Control(func(fd uintptr) { err = exists(int(fd)) }); ctl != nil {
 		return ctl
 	}
 	if errors.Is(err, unix.ENODEV) {

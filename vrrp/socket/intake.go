@@ -56,8 +56,9 @@ type Received struct {
 // Release gives r back to the socket that it came from. It must be called once
 // and r, with the addresses in its Advert, not be used afterwards.
 func (r *Received) Release() {
-	if r.home != nil {
-		r.home <- r // has room for all of them: never blocks
+	select {
+	case r.home <- r: // has room for all of them
+	default: // not from a socket
 	}
 }
 
