@@ -40,6 +40,8 @@ func initScript(argv []string, scratch string, o Options) string {
 		p("export %s=%s", k, quote(v))
 	}
 	p("mount -t proc proc /proc && mount -t sysfs sysfs /sys || echo mounting /proc and /sys failed")
+	// Daemons that find no syslog write to the console; the output is not theirs.
+	p("rm -f /dev/console && mknod -m 666 /dev/console c 1 3")
 	p("mkdir -p /dev/pts /dev/shm; mount -t devpts devpts /dev/pts; mount -t tmpfs tmpfs /dev/shm")
 	for _, d := range memoryDirs() {
 		p("[ -L %s ] || mount -t tmpfs -o mode=1777 tmpfs %s || echo mounting %s failed", d, d, d)

@@ -19,26 +19,30 @@ const EnvVipd = "VIPD_BIN"
 // Main is for TestMain. Where the running kernel has IPVS and the modules, it
 // runs the tests here. Elsewhere it runs this same test binary, with the same
 // flags and in the same directory, inside User Mode Linux. It does not return.
-func Main(m *testing.M, modules ...string) {
+func Main(m *testing.M, modules ...string) { os.Exit(Code(m, modules...)) }
+
+// Code is Main for callers with something to do afterwards: it returns the exit
+// status.
+func Code(m *testing.M, modules ...string) int {
 	flag.Parse()
 	if Inside() || hostHas(append(usualModules(), modules...)) {
-		os.Exit(m.Run())
+		return m.Run()
 	}
 	if raceEnabled {
-		fatal("uml: a binary built with -race does not run in User Mode Linux, and this kernel has no IPVS; test this package without -race")
+		return failed("uml: a binary built with -race does not run in User Mode Linux, and this kernel has no IPVS; test this package without -race")
 	}
 	code, err := rerun(modules)
 	if err != nil {
-		fatal(err.Error())
+		return failed(err.Error())
 	}
-	os.Exit(code)
+	return code
 }
 
-// fatal ends a test binary that could not test.
-func fatal(msg string) {
+// failed is the result of a test binary that could not test.
+func failed(msg string) int {
 	fmt.Fprintln(os.Stderr, msg)
 	fmt.Println("FAIL")
-	os.Exit(1)
+	return 1
 }
 
 // rerun runs this binary inside.

@@ -1,0 +1,240 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a program that runs in a node.
+type Process struct {
+	Name string
+	Node *Node
+
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan struct{} // closed when the process has ended
+	err  error         // of its end; read after done
+}
+
+// Start starts a program in the namespace, as ip netns exec does; the process
+// is the program's own. Both its streams go to the log.
+func (n *Node) Start(name string, argv ...string) *Process {
+	n.lab.t.Helper()
+	cmd := exec.Command("ip", append([]string{"netns", "exec", n.NS}, argv...)...)
+	cmd.Dir = n.lab.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p := &Process{Name: n.Name + "/" + name, Node: n, cmd: cmd, log: &logBuffer{}, done: make(chan struct{})}
+	r, w, err := os.Pipe()
+	if err != nil {
+		n.lab.t.Fatalf("lab: making a pipe: %v", err)
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		r.Close()
+		n.lab.t.Fatalf("lab: starting %s in %s: %v", name, n.Name, err)
+	}
+	go func() {
+		_, _ = io.Copy(p.log, r) // ends when the last process that holds the pipe is gone
+		r.Close()
+	}()
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	n.lab.procs = append(n.lab.procs, p)
+	return p
+}
+
+// Pid of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Running reports whether it has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends a signal to the process alone and returns the time just before.
+func (p *Process) Signal(s syscall.Signal) time.Time {
+	at := time.Now()
+	if p.Running() {
+		_ = p.cmd.Process.Signal(s) // ended meanwhile is fine
+	}
+	return at
+}
+
+// Freeze stops the process and its children (SIGSTOP), as a paused machine.
+func (p *Process) Freeze() time.Time { return p.signalTree(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (p *Process) Thaw() time.Time { return p.signalTree(syscall.SIGCONT) }
+
+// Kill ends the process and its children at once (SIGKILL) and waits for it.
+// All are stopped first: none sees another's death and tidies up.
+func (p *Process) Kill() time.Time {
+	at := p.signalTree(syscall.SIGSTOP)
+	p.signalTree(syscall.SIGKILL)
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+	}
+	return at
+}
+
+// Stop asks the process to end (SIGTERM), waits at most limit and fails the
+// test when it has not ended by then.
+func (p *Process) Stop(limit time.Duration) time.Time {
+	p.Node.lab.t.Helper()
+	at := p.Signal(syscall.SIGTERM)
+	p.Wait(limit)
+	return at
+}
+
+// Wait waits at most limit for the end and returns the exit status.
+func (p *Process) Wait(limit time.Duration) int {
+	p.Node.lab.t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(limit):
+		p.Node.lab.t.Fatalf("lab: %s is still running after %v\n%s", p.Name, limit, tail(p.Log(), 30))
+		return -1
+	}
+}
+
+// signalTree signals the process and all below it.
+func (p *Process) signalTree(s syscall.Signal) time.Time {
+	pids := []int{p.Pid()}
+	for i := 0; i < len(pids); i++ {
+		pids = append(pids, children(pids[i])...)
+	}
+	at := time.Now()
+	if !p.Running() {
+		pids = pids[1:]
+	}
+	for _, pid := range pids {
+		_ = unix.Kill(pid, s) // ended meanwhile is fine
+	}
+	return at
+}
+
+// children lists the pids whose parent is pid. (The children files of /proc
+// would be shorter, but the user-mode kernel has none.)
+func children(pid int) []int {
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	var list []int
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		// The name, in parentheses, may hold anything; state and parent follow it.
+		var state string
+		var parent int
+		rest := string(b[bytes.LastIndexByte(b, ')')+1:])
+		if n, _ := fmt.Sscan(rest, &state, &parent); n != 2 || parent != pid {
+			continue
+		}
+		if child, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// namespacePids lists the processes in a named namespace.
+func namespacePids(ns string) []int {
+	var want, have unix.Stat_t
+	if unix.Stat(filepath.Join("/run/netns", ns), &want) != nil {
+		return nil
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var list []int
+	for _, d := range dirs {
+		if unix.Stat(d+"/ns/net", &have) != nil || have.Ino != want.Ino || have.Dev != want.Dev {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil && pid != os.Getpid() {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// killAll ends processes that were found in a namespace of ours.
+func killAll(pids []int) {
+	for _, pid := range pids {
+		_ = unix.Kill(pid, unix.SIGKILL) // ended meanwhile is fine
+	}
+}
+
+// Log is all that the process has printed so far.
+func (p *Process) Log() string { return p.log.String() }
+
+// WaitLog waits at most limit for a line that matches the regular expression,
+// and returns it; the test fails when none comes.
+func (p *Process) WaitLog(pattern string, limit time.Duration) string {
+	p.Node.lab.t.Helper()
+	re := regexp.MustCompile("(?m)^.*" + pattern + ".*$")
+	deadline := time.Now().Add(limit)
+	for {
+		if m := re.FindString(p.Log()); m != "" {
+			return m
+		}
+		if time.Now().After(deadline) || !p.Running() {
+			p.Node.lab.t.Fatalf("lab: %s: no line like %q within %v (running: %v)\n%s", p.Name, pattern, limit, p.Running(), tail(p.Log(), 30))
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Memory is the resident size of the process in bytes.
+func (p *Process) Memory() int64 {
+	p.Node.lab.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Pid()))
+	if err != nil {
+		p.Node.lab.t.Fatalf("lab: %s: reading its memory: %v", p.Name, err)
+	}
+	fields := strings.Fields(string(b))
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		p.Node.lab.t.Fatalf("lab: %s: reading its memory: %v", p.Name, err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// logBuffer is a bytes.Buffer for two goroutines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
