@@ -103,7 +103,9 @@ func (p *Planner) lowerPrio(now time.Time, in *instance) {
 	}
 }
 
-// Stop ends the announcements of the instance and drops its queued frames.
+// Stop ends the announcements of the instance and drops its queued frames. Its
+// addresses are about to be removed: they count as absent from now on, and are
+// told anew by Present when the instance is MASTER again.
 func (p *Planner) Stop(name string) {
 	in, ok := p.instances[name]
 	if !ok {
@@ -118,8 +120,9 @@ func (p *Planner) Stop(name string) {
 	}
 	in.held = fifo{}
 	for _, t := range in.order {
-		t.queue, t.pending, t.second = nil, 0, time.Time{}
+		t.present, t.queue, t.pending, t.second = false, nil, 0, time.Time{}
 	}
+	in.present = 0
 }
 
 // Present says that the address is in the kernel, on t.Interface. While its

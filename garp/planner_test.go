@@ -96,7 +96,7 @@ func (c *checker) stop(t *rapid.T) {
 	c.active[name] = false
 	for _, m := range c.targets {
 		if m.Instance == name {
-			m.fresh = false
+			m.present, m.fresh = false, false
 		}
 	}
 }
@@ -275,11 +275,14 @@ func TestFlapsDoNotMultiplyRefresh(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1000, 0)
 		p := ready(now, Timing{MasterRepeat: 1, MasterDelay: time.Second, Refresh: time.Second, RefreshRepeat: 4}, 2)
-		for _, tg := range addresses("VI", 2) {
-			p.Present(now, tg)
+		all := func() {
+			for _, tg := range addresses("VI", 2) {
+				p.Present(now, tg)
+			}
 		}
 		for range rapid.IntRange(0, 20).Draw(t, "flaps") {
 			p.Announce(now, "VI", BurstMaster)
+			all()
 			step := time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond
 			drain(p, now, now.Add(step), func(time.Time, Frame) {})
 			now = now.Add(step)
@@ -288,6 +291,7 @@ func TestFlapsDoNotMultiplyRefresh(t *testing.T) {
 			}
 		}
 		p.Announce(now, "VI", BurstMaster)
+		all()
 		steady := now.Add(1500 * time.Millisecond)
 		drain(p, now, steady, func(time.Time, Frame) {})
 		frames := 0

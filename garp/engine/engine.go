@@ -76,7 +76,8 @@ func (e *Engine) Announce(instance string, b garp.Burst) {
 	e.post(func(p *garp.Planner, now time.Time) { p.Announce(now, instance, b) })
 }
 
-// Stop ends all announcements of the instance, queued frames included.
+// Stop ends all announcements of the instance, queued frames included. Its
+// addresses count as absent until Present tells of them again.
 func (e *Engine) Stop(instance string) {
 	e.post(func(p *garp.Planner, _ time.Time) { p.Stop(instance) })
 }
@@ -87,8 +88,8 @@ func (e *Engine) Present(t garp.Target) {
 	e.post(func(p *garp.Planner, now time.Time) { p.Present(now, t) })
 }
 
-// Absent says that the address has left the kernel: it is no longer
-// announced, also not after the next Announce, until it is Present again.
+// Absent says that the address has left the kernel while its instance is
+// MASTER: it is not announced until it is Present again.
 func (e *Engine) Absent(t garp.Target) {
 	e.post(func(p *garp.Planner, _ time.Time) { p.Absent(t) })
 }

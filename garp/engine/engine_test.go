@@ -161,6 +161,9 @@ func TestO03RefreshRate(t *testing.T) {
 			time.Sleep(700 * time.Millisecond)
 			e.Stop("A")
 			e.Announce("A", garp.BurstMaster)
+			for _, tg := range vips("A", 1, 2) {
+				e.Present(tg)
+			}
 		}
 		e.Announce("B", garp.BurstMaster)
 		time.Sleep(10*time.Second + time.Millisecond)

@@ -54,6 +54,8 @@ func newLab(t *testing.T) *lab {
 	must(t, err)
 	must(t, l.handle.LinkSetUp(l.near))
 	must(t, l.handle.LinkSetUp(far))
+	l.waitUp(t, "near")
+	l.waitUp(t, "far")
 
 	l.capture, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	must(t, err)
@@ -67,6 +69,21 @@ func newLab(t *testing.T) *lab {
 	must(t, err)
 	t.Cleanup(func() { must(t, l.socket.Close()) })
 	return l
+}
+
+// waitUp waits until the link is running: before, the kernel drops what is
+// sent on it without an error.
+func (l *lab) waitUp(t *testing.T, name string) {
+	t.Helper()
+	for range 1000 {
+		link, err := l.handle.LinkByName(name)
+		must(t, err)
+		if link.Attrs().OperState == netlink.OperUp && link.Attrs().RawFlags&unix.IFF_LOWER_UP != 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatalf("link %s does not come up", name)
 }
 
 func must(t *testing.T, err error) {
@@ -125,9 +142,13 @@ func TestFramesOnTheWire(t *testing.T) {
 		}
 		return out
 	}
+	all := map[string][]garp.Target{
+		"V4": targets("V4", "10.9.0.10", "10.9.0.11"),
+		"V6": targets("V6", "fe80::10", "2001:db8:9::10"),
+	}
 	e := start(t, l.socket, zap.NewNop(),
-		garp.Instance{Name: "V4", Interface: "near", Timing: timing, Targets: targets("V4", "10.9.0.10", "10.9.0.11")},
-		garp.Instance{Name: "V6", Interface: "near", Timing: timing, Targets: targets("V6", "fe80::10", "2001:db8:9::10")})
+		garp.Instance{Name: "V4", Interface: "near", Timing: timing, Targets: all["V4"]},
+		garp.Instance{Name: "V6", Interface: "near", Timing: timing, Targets: all["V6"]})
 	e.LinkChanged(link)
 
 	for _, c := range []struct {
@@ -140,6 +161,9 @@ func TestFramesOnTheWire(t *testing.T) {
 	} {
 		link.Router = c.router
 		e.LinkChanged(link)
+		for _, tg := range all[c.instance] {
+			e.Present(tg)
+		}
 		e.Announce(c.instance, garp.BurstMaster)
 		want := captured(t, c.file)
 		want = append(want, want...)
