@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -248,11 +249,12 @@ func conformLinkDown(t *testing.T, b bench) {
 	expect(t, dump(t, b, "tst0"), `10.1.0.1/32 dev tst0 proto 112
 10.1.0.2/32 dev tst0 proto 112
 2001:db8:1::2/128 dev tst0 nodad proto 112`)
-	s, err = b.State()
-	must(t, err)
-	if l := s.Link("tst0"); !l.Usable() || !l.Source6(nil).IsValid() {
-		t.Errorf("a link set up shows %+v", l)
-	}
+	eventually(t, "a link set up is usable", func() bool {
+		s, err := b.State()
+		must(t, err)
+		l := s.Link("tst0")
+		return l.Usable() && l.Source6(nil).IsValid()
+	})
 }
 
 func conformRecreated(t *testing.T, b bench) {
@@ -267,6 +269,17 @@ func conformRecreated(t *testing.T, b bench) {
 	}
 	expect(t, dump(t, b, "tst0"), "")
 	wantErr(t, b.DelAddress(old, pfx("10.1.0.1/32")), unix.ENODEV, "removing from the old interface")
+}
+
+// eventually waits up to 5 s, without a break of more than 1 ms between two looks.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
 }
 
 func expect(t *testing.T, got, want string) {

@@ -1,0 +1,242 @@
+package host_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"vipd/vrrp/host"
+	"vipd/vrrp/host/hosttest"
+)
+
+// sweepCase is one address found at start.
+type sweepCase struct {
+	name     string
+	found    host.Addr
+	dev      string
+	recorded bool // in the state file
+	vip      string
+	vipDev   string
+	owner    bool
+	bare     bool // the interface has no address of its own
+	noMarks  bool // a kernel before 5.18
+	removed  bool
+	reason   string
+}
+
+func TestSweepDecides(t *testing.T) {
+	const match = "10.9.0.100/32"
+	marked, plain := addr(match), foreign(match)
+	for _, c := range []sweepCase{
+		{name: "configured and marked", found: marked, vip: match, removed: true, reason: "mark of vipd"},
+		{name: "configured, unmarked", found: plain, vip: match, removed: true, reason: "not master"},
+		{name: "configured, recorded", found: plain, vip: match, recorded: true, removed: true, reason: "state file"},
+		{name: "recorded and marked, not configured any more", found: marked, recorded: true, removed: true, reason: "state file"},
+		{name: "recorded, an old kernel", found: plain, recorded: true, noMarks: true, removed: true, reason: "state file"},
+		{name: "recorded, but added by somebody else since", found: plain, recorded: true, reason: "lacks the mark"},
+		{name: "marked only: another vipd's", found: marked},
+		{name: "neither", found: plain},
+		{name: "another prefix length", found: foreign("10.9.0.100/24"), vip: match},
+		{name: "another interface", found: plain, dev: "eth1", vip: match},
+		{name: "on its dev", found: plain, dev: "eth1", vip: match, vipDev: "eth1", removed: true, reason: "not master"},
+		{name: "owner's", found: plain, vip: match, owner: true, reason: "owner"},
+		{name: "the only address", found: plain, vip: match, bare: true, reason: "cut this machine off"},
+		{name: "the only address, but marked", found: marked, vip: match, bare: true, removed: true, reason: "mark of vipd"},
+	} {
+		t.Run(c.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { c.run(t) }) })
+	}
+}
+
+func (c sweepCase) run(t *testing.T) {
+	k := hosttest.New()
+	k.NewLink("eth0")
+	k.NewLink("eth1")
+	if !c.bare {
+		base(t, k)
+	}
+	if c.noMarks { // its own addresses have none either
+		k = hosttest.New()
+		k.NewLink("eth0")
+		must(t, k.Del("eth0", pfx("fe80::ff:fe00:1/64")))
+		must(t, k.Add("eth0", foreign("10.9.0.11/24")))
+	}
+	if c.dev == "" {
+		c.dev = "eth0"
+	}
+	must(t, k.Add(c.dev, c.found))
+	file := filepath.Join(t.TempDir(), "addresses.json")
+	if c.recorded {
+		must(t, os.WriteFile(file, []byte(`{"version":1,"addresses":[{"interface":"`+c.dev+`","address":"`+c.found.Prefix.String()+`"}]}`), 0o600))
+	}
+	m := host.NewManager(k, file, host.Callbacks{}, nil)
+	s := host.Set{Instance: "A", Interface: "eth0", Owner: c.owner}
+	if c.vip != "" {
+		s.Addresses = []host.Address{{Prefix: pfx(c.vip), Dev: c.vipDev}}
+	}
+	m.Configure([]host.Set{s})
+	found, err := m.Sweep()
+	must(t, err)
+	if got := k.Has(c.dev, c.found.Prefix); got == c.removed {
+		t.Errorf("after the sweep the address is there: %v; report %v", got, found)
+	}
+	if c.reason == "" {
+		if len(found) != 0 {
+			t.Errorf("the sweep reports %v", found)
+		}
+		return
+	}
+	if len(found) != 1 || found[0].Removed != c.removed || !strings.Contains(found[0].String(), c.reason) {
+		t.Errorf("the sweep reports %v, want one with %q, removed %v", found, c.reason, c.removed)
+	}
+}
+
+// A vipd that was killed as master is followed by one with another configuration.
+func TestO23LeftBehindAfterKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		must(t, r.k.Add("eth0", addr("10.9.0.250/32"))) // of another vipd
+		r.run()
+		r.Configure([]host.Set{set("A", "10.9.0.100/32", "10.9.0.101/32"), set("B", "10.9.0.110/24")})
+		r.Want("A", true)
+		r.Want("B", true)
+		r.settle()
+		r.stop()
+
+		r.start()
+		r.Configure([]host.Set{set("A", "10.9.0.101/32")})
+		found, err := r.Sweep()
+		must(t, err)
+		if len(found) != 3 {
+			t.Errorf("found %v", found)
+		}
+		expect(t, r.addresses(), "ip addr add 10.9.0.11/24 dev eth0\nip addr add 10.9.0.250/32 dev eth0 proto 112\nip addr add 192.0.2.1/24 dev eth1\n")
+		r.run()
+		expect(t, r.listed(t), "") // nothing to remember any more
+		r.Want("A", true)
+		r.settle()
+		expect(t, r.listed(t), "eth0 10.9.0.101/32")
+		r.stop()
+	})
+}
+
+// listed prints the state file.
+func (r *rig) listed(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(r.file)
+	must(t, err)
+	var d struct {
+		Addresses []struct{ Interface, Address string }
+	}
+	must(t, json.Unmarshal(b, &d))
+	var lines []string
+	for _, a := range d.Addresses {
+		lines = append(lines, a.Interface+" "+a.Address)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The file lists an address before the kernel has it, and until the kernel has it no more.
+func TestStateFileIsWrittenAhead(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.Configure([]host.Set{set("A", "10.9.0.100/32", "10.9.0.101/32")})
+		r.settle()
+		var seen []string
+		r.k.OnChange(func() { seen = append(seen, r.listed(t)) })
+		r.Want("A", true)
+		r.settle()
+		r.Want("A", false)
+		r.settle()
+		r.k.OnChange(nil)
+		const both = "eth0 10.9.0.100/32\neth0 10.9.0.101/32"
+		expect(t, strings.Join(seen, "; "), strings.Join([]string{both, both, both, both}, "; "))
+		expect(t, r.listed(t), "")
+	})
+}
+
+// A state file that cannot be written or read costs a message, no address.
+func TestStateFileFailureIsSurvived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		core, logs := observer.New(zapcore.WarnLevel)
+		dir := filepath.Join(t.TempDir(), "missing")
+		r.j = &journal{}
+		r.Manager = host.NewManager(r.k, filepath.Join(dir, "addresses.json"), r.j.callbacks(), zap.New(core))
+		r.run()
+		r.Configure([]host.Set{set("A", "10.9.0.100/32")})
+		for range 3 {
+			r.Want("A", true)
+			r.settle()
+			r.Want("A", false)
+			r.settle()
+		}
+		r.Want("A", true)
+		r.settle()
+		if !r.k.Has("eth0", pfx("10.9.0.100/32")) {
+			t.Error("no address without a state file")
+		}
+		if n := logs.FilterMessageSnippet("check space and rights of " + dir).Len(); n != 1 || logs.Len() != 1 {
+			t.Errorf("%d messages about the directory, of %d", n, logs.Len())
+		}
+		r.stop()
+
+		bad := filepath.Join(t.TempDir(), "addresses.json")
+		must(t, os.WriteFile(bad, []byte("{"), 0o600))
+		m := host.NewManager(r.k, bad, host.Callbacks{}, nil)
+		m.Configure([]host.Set{set("A", "10.9.0.100/32")})
+		found, err := m.Sweep()
+		if err == nil || !strings.Contains(err.Error(), bad) || len(found) != 1 || r.k.Has("eth0", pfx("10.9.0.100/32")) {
+			t.Errorf("a broken state file: found %v, error %v", found, err)
+		}
+	})
+}
+
+// The owner's address is the machine's own: vipd uses it and leaves it.
+func TestOwnersAddressStays(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := set("A", "10.9.0.11/24", "10.9.0.12/32")
+		s.Owner = true
+		r.Configure([]host.Set{s})
+		found, err := r.Sweep()
+		must(t, err)
+		if len(found) != 1 || found[0].Removed {
+			t.Errorf("found %v", found)
+		}
+		r.Want("A", true)
+		r.settle()
+		expect(t, r.j.take(), "present A 10.9.0.11/24\npresent A 10.9.0.12/32")
+		must(t, r.k.Del("eth0", pfx("10.9.0.12/32"))) // its base address is its virtual one
+		r.settle()
+		expect(t, r.j.take(), "lost A 10.9.0.12/32\npresent A 10.9.0.12/32")
+		must(t, r.Release())
+		expect(t, r.addresses(), baseOnly)
+	})
+}
+
+// An equal address that was added by hand is taken over, with its duty to leave when the instance does.
+func TestExistingAddressIsAdopted(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.Configure([]host.Set{set("A", "10.9.0.100/32", "2001:db8::1/128")})
+		r.settle()
+		r.k.OnChange(nil) // it learns of them from the kernel's refusal
+		must(t, r.k.Add("eth0", foreign("10.9.0.100/32")))
+		must(t, r.k.Add("eth0", foreign("2001:db8::1/64")))
+		r.Want("A", true)
+		r.settle()
+		if got := r.j.take(); !strings.HasPrefix(got, "present A 10.9.0.100/32\nerror A 2001:db8::1/128") {
+			t.Errorf("got %s", got)
+		}
+		if st := r.Status()[0].Addresses[1]; st.Err == nil || !strings.Contains(st.Err.Error(), "another prefix length") {
+			t.Errorf("status %+v", st)
+		}
+		r.Want("A", false)
+		r.settle()
+		expect(t, r.addresses(), baseOnly+"ip addr add 2001:db8::1/64 dev eth0\n")
+	})
+}
