@@ -138,23 +138,18 @@ func (c *Conn) wait() error {
 		return err
 	}
 	var result error
-	first := true
 	err = raw.Write(func(fd uintptr) bool {
-		if first {
-			first = false
-			return false
+		if _, err := unix.Getpeername(int(fd)); err == nil {
+			return true
 		}
 		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
 		switch errno := syscall.Errno(code); {
 		case err != nil:
 			result = err
-		case errno == unix.ECONNRESET || errno == unix.EPIPE:
-		case errno != 0:
+		case errno == 0:
+			return false
+		case errno != unix.ECONNRESET && errno != unix.EPIPE:
 			result = errno
-		default:
-			// Without an error it may also have been a false alarm.
-			_, err := unix.Getpeername(int(fd))
-			return err == nil
 		}
 		return true
 	})

@@ -1,0 +1,50 @@
+package checktest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// InNamespace runs do on a thread of its own in a new network namespace whose
+// loopback is up, and waits for it. Sockets that do opens from its own
+// goroutine are in the namespace, and so are commands run with IP; other
+// goroutines are not. It needs root; without it the test fails.
+func InNamespace(t *testing.T, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Errorf("making a network namespace: %v; run the tests as root", err)
+			return
+		}
+		IP(t, "link set lo up")
+		do()
+	}()
+	<-done
+}
+
+// IP runs ip(8) with the given arguments in the namespace of the calling thread.
+func IP(t *testing.T, args string) {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("ip %s: %v: %s(needs the package iproute2)", args, err, out)
+	}
+}
+
+// Sysctl sets a sysctl (as a path below /proc/sys) in the namespace of the
+// calling thread.
+func Sysctl(t *testing.T, path, value string) {
+	t.Helper()
+	if err := os.WriteFile("/proc/sys/"+path, []byte(value), 0o644); err != nil {
+		t.Error(fmt.Errorf("setting sysctl: %w", err))
+	}
+}

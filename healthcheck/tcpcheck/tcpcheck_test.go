@@ -1,0 +1,280 @@
+package tcpcheck_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"vipd/healthcheck"
+	"vipd/healthcheck/checktest"
+	"vipd/healthcheck/tcpcheck"
+)
+
+func newChecker(t testing.TB, cfg tcpcheck.Config) *tcpcheck.Checker {
+	t.Helper()
+	c, err := tcpcheck.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// check makes one attempt with a deadline of 1 s.
+func check(t testing.TB, cfg tcpcheck.Config) healthcheck.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	return newChecker(t, cfg).Check(ctx)
+}
+
+func TestConformance(t *testing.T) {
+	checktest.Conformance(t, func(addr netip.AddrPort) healthcheck.Checker {
+		return newChecker(t, tcpcheck.Config{Target: addr})
+	})
+}
+
+func TestNewRefusesBadTargets(t *testing.T) {
+	for _, target := range []netip.AddrPort{{}, netip.MustParseAddrPort("127.0.0.1:0")} {
+		if _, err := tcpcheck.New(tcpcheck.Config{Target: target}); err == nil {
+			t.Errorf("target %v was accepted", target)
+		}
+	}
+}
+
+func TestKeyTellsChecksApart(t *testing.T) {
+	configs := []tcpcheck.Config{
+		{Target: netip.MustParseAddrPort("10.0.0.1:80")},
+		{Target: netip.MustParseAddrPort("10.0.0.1:81")},
+		{Target: netip.MustParseAddrPort("10.0.0.2:80")},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.MustParseAddrPort("10.0.0.9:0")},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.MustParseAddrPort("10.0.0.9:1")},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.AddrPortFrom(netip.Addr{}, 1)},
+	}
+	seen := map[string]bool{}
+	for _, c := range configs {
+		if seen[c.Key()] || c.Key() != c.Key() {
+			t.Errorf("%+v: key %q is not its own", c, c.Key())
+		}
+		seen[c.Key()] = true
+	}
+}
+
+func TestResults(t *testing.T) {
+	open := checktest.Serve(t, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
+	resets := checktest.Serve(t, nil, checktest.Reset)
+	refused := checktest.Refused(t)
+	silent := checktest.FullBacklog(t)
+	loopback := netip.MustParseAddrPort("127.0.0.2:0")
+	tests := []struct {
+		name string
+		cfg  tcpcheck.Config
+		ok   bool
+		want string
+	}{
+		{"open", tcpcheck.Config{Target: open}, true, "connected to " + open.String()},
+		{"mapped address", tcpcheck.Config{Target: netip.AddrPortFrom(netip.AddrFrom16(open.Addr().As16()), open.Port())}, true, "connected to"},
+		{"from an address", tcpcheck.Config{Target: open, Bind: loopback}, true, "connected to"},
+		{"made, then reset", tcpcheck.Config{Target: resets}, true, "connected to"},
+		{"refused", tcpcheck.Config{Target: refused}, false, "connect " + refused.String() + ": connection refused"},
+		{"silent", tcpcheck.Config{Target: silent}, false, "connect " + silent.String() + ": no answer within 1s"},
+		{"bindto not here", tcpcheck.Config{Target: open, Bind: netip.MustParseAddrPort("192.0.2.1:0")}, false,
+			"bind 192.0.2.1: cannot assign requested address (the bindto address is not on this machine)"},
+		{"families differ", tcpcheck.Config{Target: open, Bind: netip.MustParseAddrPort("[::1]:0")}, false,
+			"bind ::1: address family not supported by protocol (bindto and the server differ in address family)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := check(t, tt.cfg)
+			if r.OK != tt.ok || r.LocalFault || !strings.HasPrefix(r.Detail, tt.want) {
+				t.Errorf("got %+v, want OK %v and %q", r, tt.ok, tt.want)
+			}
+		})
+	}
+}
+
+// TestNothingStaysBehind: the server sees the end of the connection at once,
+// and no TIME_WAIT keeps a fixed source port from being used again.
+func TestNothingStaysBehind(t *testing.T) {
+	ended := make(chan struct{}, 100)
+	addr := checktest.Serve(t, nil, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1))
+		ended <- struct{}{}
+	})
+	cfg := tcpcheck.Config{Target: addr, Bind: checktest.Refused(t)}
+	cfg.Bind = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.3"), cfg.Bind.Port())
+	for i := range 20 {
+		if r := check(t, cfg); !r.OK {
+			t.Fatalf("attempt %d from %v: %+v", i, cfg.Bind, r)
+		}
+		select {
+		case <-ended:
+		case <-time.After(2 * time.Second):
+			t.Fatal("the server did not see the connection end")
+		}
+	}
+}
+
+// TestO40 is "unreachable host not detected": errors of routes and of a
+// removed address are failures, a lack of ports is not.
+func TestO40UnreachableHost(t *testing.T) {
+	tests := []struct {
+		name   string
+		setup  []string
+		target string
+		bind   string
+		detail string
+	}{
+		{"unreachable", []string{"route add unreachable 10.9.0.21"}, "10.9.0.21:80", "", "no route to host"},
+		{"prohibit", []string{"route add prohibit 10.9.0.21"}, "10.9.0.21:80", "", "permission denied (a prohibit route"},
+		{"blackhole", []string{"route add blackhole 10.9.0.21"}, "10.9.0.21:80", "", "invalid argument (a blackhole route"},
+		{"no route", nil, "10.9.0.21:80", "", "network is unreachable"},
+		{"address on the path removed", []string{"addr add 10.9.0.11/24 dev br1", "addr del 10.9.0.11/24 dev br1"}, "10.9.0.21:80", "", "network is unreachable"},
+		{"bound address removed", []string{"addr add 10.9.0.11/24 dev br1", "addr add 10.9.0.12/24 dev br1", "addr del 10.9.0.12/24 dev br1"},
+			"10.9.0.21:80", "10.9.0.12:0", "the bindto address is not on this machine"},
+		{"silence of ARP", []string{"addr add 10.9.0.11/24 dev br1"}, "10.9.0.21:80", "", "no answer within 1s"},
+		{"unreachable 6", []string{"-6 route add unreachable 2001:db8::21"}, "[2001:db8::21]:80", "", "no route to host"},
+		{"prohibit 6", []string{"-6 route add prohibit 2001:db8::21"}, "[2001:db8::21]:80", "", "permission denied"},
+		{"blackhole 6", []string{"-6 route add blackhole 2001:db8::21"}, "[2001:db8::21]:80", "", "invalid argument"},
+		{"no route 6", nil, "[2001:db8::21]:80", "", "network is unreachable"},
+		{"no source address 6", []string{"link set br1 addrgenmode none", "link set br1 down", "link set br1 up",
+			"-6 route add 2001:db8::/64 dev br1"}, "[2001:db8::21]:80", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			checktest.InNamespace(t, func() {
+				checktest.IP(t, "link add br1 type bridge")
+				checktest.IP(t, "link set br1 up")
+				for _, args := range tt.setup {
+					checktest.IP(t, args)
+				}
+				cfg := tcpcheck.Config{Target: netip.MustParseAddrPort(tt.target)}
+				if tt.bind != "" {
+					cfg.Bind = netip.MustParseAddrPort(tt.bind)
+				}
+				r := check(t, cfg)
+				if r.OK || r.LocalFault || !strings.Contains(r.Detail, tt.detail) {
+					t.Errorf("got %+v, want a failure with %q", r, tt.detail)
+				}
+				t.Log(r.Detail)
+			})
+		})
+	}
+}
+
+// TestO40 continued: port exhaustion is this machine's trouble, for any way in
+// which the source is chosen; the twin with one port more connects.
+func TestO40PortsExhausted(t *testing.T) {
+	for _, bind := range []string{"", "127.0.0.1:0"} {
+		t.Run("from "+bind, func(t *testing.T) {
+			checktest.InNamespace(t, func() {
+				l, err := net.Listen("tcp4", "127.0.0.1:80")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer l.Close()
+				checktest.Sysctl(t, "net/ipv4/ip_local_port_range", "50000 50003")
+				cfg := tcpcheck.Config{Target: netip.MustParseAddrPort("127.0.0.1:80")}
+				if bind != "" {
+					cfg.Bind = netip.MustParseAddrPort(bind)
+				}
+				if r := check(t, cfg); !r.OK {
+					t.Errorf("with free ports: %+v", r)
+				}
+				dialer := net.Dialer{KeepAlive: -1}
+				for range 4 {
+					conn, err := dialer.Dial("tcp4", "127.0.0.1:80")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer conn.Close()
+				}
+				r := check(t, cfg)
+				if r.OK || !r.LocalFault || !strings.Contains(r.Detail, "ip_local_port_range") {
+					t.Errorf("without free ports: %+v, want a local fault", r)
+				}
+				t.Log(r.Detail)
+			})
+		})
+	}
+}
+
+func TestBindPortInUse(t *testing.T) {
+	open := checktest.Serve(t, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
+	other := checktest.Serve(t, nil, func(net.Conn) {})
+	r := check(t, tcpcheck.Config{Target: open, Bind: other})
+	if r.OK || !r.LocalFault || !strings.Contains(r.Detail, "bind_port") {
+		t.Errorf("bind_port of a listening socket: %+v, want a local fault", r)
+	}
+}
+
+// TestDescriptorsExhausted runs itself with a low limit of open files.
+func TestDescriptorsExhausted(t *testing.T) {
+	if addr := os.Getenv("TCPCHECK_TEST_NOFILE"); addr != "" {
+		exhausted(t, netip.MustParseAddrPort(addr))
+		return
+	}
+	open := checktest.Serve(t, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDescriptorsExhausted$", "-test.v")
+	cmd.Env = append(os.Environ(), "TCPCHECK_TEST_NOFILE="+open.String())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func exhausted(t *testing.T, open netip.AddrPort) {
+	if r := check(t, tcpcheck.Config{Target: open}); !r.OK {
+		t.Fatalf("with free descriptors: %+v", r)
+	}
+	limit := syscall.Rlimit{Cur: 32, Max: 32}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		f, err := os.Open("/dev/null")
+		if err != nil {
+			break
+		}
+		defer f.Close()
+	}
+	r := check(t, tcpcheck.Config{Target: open})
+	if r.OK || !r.LocalFault || !strings.Contains(r.Detail, "too many open files (raise LimitNOFILE") {
+		t.Errorf("without free descriptors: %+v, want a local fault", r)
+	}
+}
+
+// TestUntilTheEnd: data that a server sends before it resets arrives; the
+// check must not have spoilt it by how it waits for the connection.
+func TestReadAfterReset(t *testing.T) {
+	addr := checktest.Serve(t, nil, func(conn net.Conn) {
+		w := bufio.NewWriter(conn)
+		_, _ = w.WriteString("hello")
+		_ = w.Flush()
+		checktest.Reset(conn)
+	})
+	for range 50 {
+		if r := check(t, tcpcheck.Config{Target: addr}); !r.OK {
+			t.Fatalf("got %+v", r)
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	addr := checktest.Serve(b, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
+	c := newChecker(b, tcpcheck.Config{Target: addr})
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := c.Check(b.Context()); !r.OK {
+			b.Fatal(r)
+		}
+	}
+}
