@@ -47,7 +47,7 @@ type book struct {
 	ring     []*instance // instances with additions to do, the next one first
 	retries  []*entry    // entries that wait for their retryAt
 	events   []event
-	unlisted bool // the state file lists addresses that are gone
+	unlisted bool // the state file is to be written when there is time
 	closed   bool // everything was given up for good
 }
 
@@ -149,6 +149,7 @@ func (b *book) configure(now time.Time, sets []Set) {
 			e.stale = !e.rec.same(u.record())
 		}
 	}
+	b.unlisted = true
 	b.judge()
 	b.evaluateAll(now)
 }
@@ -354,7 +355,7 @@ func (b *book) lost(now time.Time, e *entry) {
 	b.follow(now, e)
 	u := e.active()
 	if u == nil {
-		e.ours, b.unlisted = false, b.unlisted || e.listed
+		e.ours = false
 		return
 	}
 	if l := b.last.Links[e.dev]; !b.repairable(e, u) || l.Index != e.index {

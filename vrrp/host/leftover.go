@@ -63,10 +63,10 @@ func (b *book) leftover(k key, a Addr, recorded, marks bool) (remove bool, reaso
 		return false, "it belongs to the owner of the virtual router (priority 255)"
 	case recorded && a.Proto == Proto:
 		return true, "an earlier vipd added it (state file)"
-	case recorded && !configured && marks:
-		return false, "the state file lists it, but somebody else added it since: it lacks the mark proto 112; remove it by hand if it is not wanted"
-	case recorded:
+	case recorded && !marks:
 		return true, "an earlier vipd listed it in the state file"
+	case recorded && !configured:
+		return false, "the state file lists it, but somebody else added it since: it lacks the mark proto 112; remove it by hand if it is not wanted"
 	case a.Proto == Proto:
 		return true, "it is a configured virtual address with the mark of vipd"
 	case b.sole(k):

@@ -43,7 +43,7 @@ func (b *book) next(now time.Time) job {
 	if j, ok := b.nextAddition(now); ok {
 		return j
 	}
-	if b.unlisted {
+	if b.unlisted && b.last.Links != nil {
 		return job{kind: jobList, listing: b.list()}
 	}
 	return b.rest(now)
@@ -140,9 +140,12 @@ func (b *book) nextAddition(now time.Time) (job, bool) {
 	return job{}, false
 }
 
-// list returns what the state file has to say: every address that is ours or may be at any moment from now on.
+// list returns what the state file has to say: every address that is ours or may be at any moment from now on. Where
+// the kernel keeps marks, which tell whether a listed address really is ours, these are all configured ones, so that
+// no takeover waits for a disk; elsewhere they are those that are wanted.
 func (b *book) list() []item {
 	b.unlisted = false
+	marks := b.last.marks()
 	items := make([]item, 0, len(b.entries))
 	note := func(e *entry) {
 		if e.listed {
@@ -150,7 +153,7 @@ func (b *book) list() []item {
 		}
 	}
 	for _, e := range b.entries {
-		e.listed = e.present && e.ours || e.busy || !e.present && e.active() != nil
+		e.listed = e.present && e.ours || e.busy || !e.present && (e.active() != nil || marks && len(e.users) > 0)
 		if len(e.users) == 0 {
 			note(e)
 		}
@@ -207,7 +210,7 @@ func (b *book) removed(now time.Time, e *entry, err error) {
 	for _, u := range e.users {
 		u.told = false
 	}
-	b.unlisted = true
+	b.unlisted = b.unlisted || e.listed && (len(e.users) == 0 || !b.last.marks())
 	b.evaluate(now, e)
 	if len(e.users) == 0 && !e.queued {
 		delete(b.entries, e.key)

@@ -57,12 +57,17 @@ func (f stateFile) write(items []item) error {
 	// By hand: encoding/json takes a millisecond for a thousand addresses, during which none is announced.
 	b := make([]byte, 0, 64+64*len(items))
 	b = fmt.Appendf(b, `{"version":%d,"addresses":[`, stateVersion)
+	var dev string
+	var quoted []byte
 	for i, it := range items {
+		if it.Interface != dev || quoted == nil {
+			dev, quoted = it.Interface, quote(it.Interface)
+		}
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, "\n{\"interface\":"...)
-		b = appendString(b, it.Interface)
+		b = append(b, quoted...)
 		b = append(b, `,"address":"`...)
 		b = it.Address.AppendTo(b)
 		b = append(b, `"}`...)
@@ -91,11 +96,11 @@ func writeNew(path string, b []byte) error {
 // dir names the directory of the file, for messages.
 func (f stateFile) dir() string { return filepath.Dir(f.path) }
 
-// appendString appends s as a JSON string. Interface names may hold any byte but '/' and white space.
-func appendString(b []byte, s string) []byte {
+// quote makes s a JSON string. Interface names may hold any byte but '/' and white space.
+func quote(s string) []byte {
 	q, err := json.Marshal(s)
 	if err != nil { // cannot happen: a string always marshals
-		return append(b, `""`...)
+		return []byte(`""`)
 	}
-	return append(b, q...)
+	return q
 }

@@ -36,6 +36,7 @@ type Kernel struct {
 	writes  []string
 	faults  []fault
 	changed func()
+	noMarks bool
 }
 
 type link struct {
@@ -83,6 +84,7 @@ func (k *Kernel) call(op Op, index int, p netip.Prefix, do func(*link) error) er
 			err = unix.ENODEV
 		} else {
 			name, err = l.Name, do(l)
+			k.unmark(l)
 		}
 	}
 	entry := fmt.Sprintf("%s %s dev %s", op, p, name)
@@ -149,6 +151,25 @@ func (k *Kernel) Writes() []string {
 	return w
 }
 
+// WithoutMarks makes it a kernel before 5.18, which does not keep IFA_PROTO.
+func (k *Kernel) WithoutMarks() {
+	_ = k.hand(func() error {
+		k.noMarks = true
+		for _, l := range k.links {
+			k.unmark(l)
+		}
+		return nil
+	})
+}
+
+func (k *Kernel) unmark(l *link) {
+	for i := range l.Addrs {
+		if k.noMarks {
+			l.Addrs[i].Proto = 0
+		}
+	}
+}
+
 // NewLink makes an interface that is up, with carrier, without addresses but an IPv6 link-local one, and returns its
 // index. An index is never used twice.
 func (k *Kernel) NewLink(name string) int {
@@ -161,12 +182,13 @@ func (k *Kernel) NewLink(name string) int {
 	l := &link{Link: host.Link{Name: name, Index: k.index, MTU: 1500, MAC: [6]byte{2, 0, 0, 0, byte(k.index >> 8), byte(k.index)}}}
 	k.links[name] = l
 	l.set(true, true)
+	k.unmark(l)
 	return k.index
 }
 
 // RemoveLink removes an interface with its addresses.
 func (k *Kernel) RemoveLink(name string) {
-	k.hand(func() error { delete(k.links, name); return nil })
+	_ = k.hand(func() error { delete(k.links, name); return nil })
 }
 
 // SetLink changes an interface's administrative state and carrier.
@@ -203,6 +225,7 @@ func (k *Kernel) onLink(name string, f func(*link) error) error {
 		if l == nil {
 			return unix.ENODEV
 		}
+		defer k.unmark(l)
 		return f(l)
 	})
 }
