@@ -1,0 +1,143 @@
+// Package check compares a configuration with the machine it is to run on:
+// interfaces, base addresses, what the kernel can do. It changes nothing and
+// loads no module, so it may run beside a working daemon.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"vipd/conf"
+	"vipd/vrrp/host"
+)
+
+// Machine returns what the configuration asks of this machine that it does not
+// have, one sentence each. All are warnings: an interface may come later, and
+// the file may be meant for another machine.
+func Machine(cfg *conf.Config) []string {
+	var out []string
+	kernel, err := host.OpenNetlink()
+	if err == nil {
+		defer kernel.Close()
+		var state host.State
+		if state, err = kernel.State(); err == nil {
+			out = append(out, interfaces(cfg, state)...)
+		}
+	}
+	if err != nil {
+		out = append(out, fmt.Sprintf("the interfaces of this machine could not be read: %v", err))
+	}
+	if len(cfg.VirtualServers) > 0 {
+		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
+	}
+	return out
+}
+
+func interfaces(cfg *conf.Config, state host.State) []string {
+	var out []string
+	warn := func(instance, format string, args ...any) {
+		s := fmt.Sprintf("vrrp_instance.%s: ", instance) + fmt.Sprintf(format, args...)
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	for _, i := range cfg.Instances {
+		link := state.Link(i.Interface)
+		switch {
+		case link == nil:
+			warn(i.Name, "interface %s does not exist here (%s); the instance stays in FAULT until it does", i.Interface, known(state))
+		case i.IPv6 && !link.Source6(nil).IsValid():
+			warn(i.Name, "interface %s has no IPv6 link-local address; the instance stays in FAULT until it has one", i.Interface)
+		case !i.IPv6 && !link.Source4(nil).IsValid():
+			warn(i.Name, "interface %s has no IPv4 address; the instance stays in FAULT until it has one", i.Interface)
+		}
+		for _, v := range append(slices.Clone(i.VIPs), i.Excluded...) {
+			if v.Dev != "" && state.Link(v.Dev) == nil {
+				warn(i.Name, "%s: dev %s does not exist here (%s)", v.Prefix, v.Dev, known(state))
+			}
+			if i.Priority == 255 {
+				continue
+			}
+			for dev, l := range state.Links {
+				for _, a := range l.Addrs {
+					if a.Prefix.Addr() == v.Prefix.Addr() && a.Prefix != v.Prefix {
+						warn(i.Name, "%s is on %s already as %s: if that is this machine's own address, the VIP must be another one",
+							v.Prefix.Addr(), dev, a.Prefix)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func known(state host.State) string {
+	var names []string
+	for n := range state.Links {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return "there are: " + strings.Join(names, ", ")
+}
+
+// ipvsModules looks for IPVS and the schedulers, built in, loaded or loadable.
+func ipvsModules(cfg *conf.Config, root fs.FS) []string {
+	if !moduleKnown(root, "ip_vs") {
+		return []string{"this kernel has no IPVS: neither loaded nor a module ip_vs for " + release() + "; install the kernel package that has it"}
+	}
+	var out []string
+	var seen []string
+	for _, v := range cfg.VirtualServers {
+		if slices.Contains(seen, v.Scheduler) {
+			continue
+		}
+		seen = append(seen, v.Scheduler)
+		if !moduleKnown(root, "ip_vs_"+v.Scheduler) {
+			out = append(out, fmt.Sprintf("virtual_server %s: this kernel has no scheduler %q (module ip_vs_%s)", v.Name, v.Scheduler, v.Scheduler))
+		}
+	}
+	return out
+}
+
+// moduleKnown reports whether the module is loaded, built in or on disk. Where
+// nothing is known of modules at all it says yes: silence is better than a
+// wrong alarm.
+func moduleKnown(root fs.FS, name string) bool {
+	if _, err := fs.Stat(root, "sys/module/"+name); err == nil {
+		return true
+	}
+	dir := "lib/modules/" + release()
+	found, readable := false, false
+	for _, list := range []string{"modules.dep", "modules.builtin"} {
+		b, err := fs.ReadFile(root, filepath.Join(dir, list))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		readable = readable || err == nil
+		for line := range strings.Lines(string(b)) {
+			file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+			base, _, _ := strings.Cut(filepath.Base(file), ".")
+			found = found || strings.ReplaceAll(base, "-", "_") == name
+		}
+	}
+	if !readable {
+		_, err := fs.Stat(root, "proc/net/ip_vs")
+		return err == nil && name != "ip_vs"
+	}
+	return found
+}
+
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "this kernel"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}

@@ -1,0 +1,149 @@
+// Package control is the daemon's control socket: HTTP over a unix socket that
+// only root may open, and the client that the subcommands use.
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vipd/cmd/internal/status"
+)
+
+// DefaultSocket is where the daemon listens when neither --socket nor
+// VIPD_SOCKET says otherwise.
+const DefaultSocket = "/run/vipd/vipd.sock"
+
+// callTimeout bounds a client's call, and the server's reading of a request.
+const callTimeout = 10 * time.Second
+
+// ErrNotRunning says that no daemon listens on the socket.
+var ErrNotRunning = errors.New("vipd is not running")
+
+// Daemon is what the socket asks of the daemon.
+type Daemon interface {
+	Status(ctx context.Context) (*status.Status, error)
+	Reload(ctx context.Context) (string, error)
+}
+
+// Listen makes the socket. A socket that a dead daemon left is removed; one
+// that a live daemon answers on is an error.
+func Listen(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the directory of the control socket: %w", err)
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another vipd answers on %s: stop it, or give this one its own --socket and --state-dir", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("removing a stale control socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listening on the control socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("protecting the control socket: %w", err)
+	}
+	return l, nil
+}
+
+// Serve answers on l until ctx ends.
+func Serve(ctx context.Context, l net.Listener, d Daemon) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		s, err := d.Status(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", " ")
+		_ = enc.Encode(s) // the client is gone: nobody to tell
+	})
+	mux.HandleFunc("POST /v1/reload", func(w http.ResponseWriter, r *http.Request) {
+		text, err := d.Reload(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	})
+	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving the control socket: %w", err)
+	case <-ctx.Done():
+		_ = srv.Close()
+		<-done
+		return nil
+	}
+}
+
+// Client talks to a daemon.
+type Client struct {
+	path string
+	http *http.Client
+}
+
+// NewClient returns a client for the socket at path.
+func NewClient(path string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+	return &Client{path: path, http: &http.Client{
+		Timeout:   callTimeout,
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
+	}}
+}
+
+// Status asks for the daemon's status, as the JSON it sent.
+func (c *Client) Status(ctx context.Context) ([]byte, error) {
+	return c.call(ctx, http.MethodGet, "/v1/status")
+}
+
+// Reload asks the daemon to read its configuration again and returns what it
+// changed. An error holds the diagnostics of a refused configuration.
+func (c *Client) Reload(ctx context.Context) (string, error) {
+	b, err := c.call(ctx, http.MethodPost, "/v1/reload")
+	return string(b), err
+}
+
+func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://vipd"+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
+		return nil, fmt.Errorf("%w (nothing answers on %s; start it with: vipd run)", ErrNotRunning, c.path)
+	case err != nil:
+		return nil, fmt.Errorf("asking vipd on %s: %w", c.path, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer of vipd: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(string(bytes.TrimSpace(body)))
+	}
+	return body, nil
+}

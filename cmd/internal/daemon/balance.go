@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/healthcheck/run"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+)
+
+// checkRunner is what the balancer needs of the check scheduler.
+type checkRunner interface {
+	Configure([]run.Job) error
+	Snapshot() map[string]run.Status
+}
+
+// tableKeeper is what the balancer needs of the IPVS reconciler.
+type tableKeeper interface {
+	Set(ipvs.Table)
+}
+
+// balancer joins configuration and health into the wanted IPVS table: every
+// start, reload and change of health is the same call of plan.Desired.
+type balancer struct {
+	checks checkRunner
+	table  tableKeeper
+	log    *zap.Logger
+
+	mu       sync.Mutex // guards all following fields
+	services []balancedService
+	states   map[ipvs.Key]plan.State // as last logged
+}
+
+// balancedService is one virtual server with the check keys of its servers.
+type balancedService struct {
+	conf *conf.VirtualServer
+	keys [][]string // per real server, per check
+}
+
+type serverID struct {
+	service ipvs.Key
+	address netip.AddrPort
+}
+
+func newBalancer(checks checkRunner, table tableKeeper, log *zap.Logger) *balancer {
+	return &balancer{checks: checks, table: table, log: log, states: map[ipvs.Key]plan.State{}}
+}
+
+// Configure takes the virtual servers of a new configuration. A check that did
+// not change keeps its state; a new check of a known server starts with that
+// server's verdict until its own first result.
+func (b *balancer) Configure(servers []conf.VirtualServer) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	snapshot := b.checks.Snapshot()
+	old := map[serverID]healthcheck.Verdict{}
+	for _, s := range b.services {
+		for i, r := range s.conf.RealServers {
+			old[serverID{serviceKey(s.conf), r.Address}] = verdict(s.keys[i], snapshot)
+		}
+	}
+	var jobs []run.Job
+	services := make([]balancedService, 0, len(servers))
+	for i := range servers {
+		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers))}
+		key := serviceKey(s.conf)
+		for j := range s.conf.RealServers {
+			r := &s.conf.RealServers[j]
+			for k := range r.Checks {
+				job, err := job(key, r, &r.Checks[k], old[serverID{key, r.Address}])
+				if err != nil {
+					return err
+				}
+				jobs = append(jobs, job)
+				s.keys[j] = append(s.keys[j], job.Key)
+			}
+		}
+		services = append(services, s)
+	}
+	if err := b.checks.Configure(jobs); err != nil {
+		return fmt.Errorf("configuring health checks: %w", err)
+	}
+	b.services = services
+	b.apply(b.checks.Snapshot())
+	return nil
+}
+
+// HealthChanged computes the wanted table anew; the check scheduler calls it.
+func (b *balancer) HealthChanged() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.apply(b.checks.Snapshot())
+}
+
+// apply hands the wanted table on and logs every service whose state changed.
+// Called with mu held.
+func (b *balancer) apply(snapshot map[string]run.Status) {
+	out := b.plan(snapshot)
+	b.table.Set(out.Table)
+	states := make(map[ipvs.Key]plan.State, len(out.Services))
+	for i, s := range out.Services {
+		states[s.Key] = s.State
+		if before, known := b.states[s.Key]; known && before != s.State {
+			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
+				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),
+				zap.Int("quorum", b.services[i].conf.Quorum))
+		}
+	}
+	b.states = states
+}
+
+func (b *balancer) plan(snapshot map[string]run.Status) plan.Output {
+	in := plan.Input{Services: make([]plan.Service, 0, len(b.services))}
+	for _, s := range b.services {
+		p := planService(s.conf)
+		for i := range p.Servers {
+			p.Servers[i].Health = health(verdict(s.keys[i], snapshot))
+		}
+		in.Services = append(in.Services, p)
+	}
+	return plan.Desired(in)
+}
+
+// view is what status shows of the balancing half: configuration, plan and the
+// checks it was made from, all of one moment.
+type view struct {
+	services []balancedService
+	plan     plan.Output
+	checks   map[string]run.Status
+}
+
+func (b *balancer) View() view {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	snapshot := b.checks.Snapshot()
+	return view{services: slices.Clone(b.services), plan: b.plan(snapshot), checks: snapshot}
+}
+
+// verdict joins the checks of one server: it is up only when every check
+// passes, and down as soon as one fails. A server without checks is up.
+func verdict(keys []string, snapshot map[string]run.Status) healthcheck.Verdict {
+	out := healthcheck.Up
+	for _, k := range keys {
+		switch st := snapshot[k]; {
+		case st.Known && !st.Healthy:
+			return healthcheck.Down
+		case !st.Known:
+			out = healthcheck.Unknown
+		}
+	}
+	return out
+}
+
+func health(v healthcheck.Verdict) plan.Health {
+	switch v {
+	case healthcheck.Up:
+		return plan.Up
+	case healthcheck.Down:
+		return plan.Down
+	default:
+		return plan.Unknown
+	}
+}

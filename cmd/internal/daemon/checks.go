@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/healthcheck/httpcheck"
+	"vipd/healthcheck/run"
+	"vipd/healthcheck/tcpcheck"
+	"vipd/ipvs"
+)
+
+// checkers is the list of all kinds of check: a new kind is one package and one
+// line here.
+var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, err error){
+	"TCP_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := tcpcheck.Config{Target: c.Target, Bind: c.Bind}
+		check, err := tcpcheck.New(cfg)
+		return cfg.Key(), check, err
+	},
+	"HTTP_GET": httpChecker,
+	"SSL_GET":  httpChecker,
+}
+
+func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
+	cfg := httpcheck.Config{
+		Target: c.Target, Bind: c.Bind, TLS: c.Kind == "SSL_GET", ServerName: c.SNI,
+		VirtualHost: c.VirtualHost, Protocol: httpcheck.Protocol(c.HTTPProtocol),
+	}
+	for _, u := range c.URLs {
+		url := httpcheck.URL{Path: u.Path, Digest: u.Digest, VirtualHost: u.VirtualHost}
+		for _, s := range u.StatusCodes {
+			url.Status = append(url.Status, httpcheck.StatusRange(s))
+		}
+		cfg.URLs = append(cfg.URLs, url)
+	}
+	check, err := httpcheck.New(cfg)
+	return cfg.Key(), check, err
+}
+
+// job makes the check of one server of one service. The key names the server as
+// well: two services keep separate verdicts and separate timing for it.
+func job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
+	key, checker, err := checkers[c.Kind](c)
+	if err != nil {
+		return run.Job{}, fmt.Errorf("making the %s of %s in %s: %w", c.Kind, server.Address, service, err)
+	}
+	return run.Job{
+		Key: service.String() + " " + server.Address.String() + " " + key, Checker: checker,
+		Interval: c.DelayLoop, Timeout: c.ConnectTimeout, Retry: c.Retry,
+		DelayBeforeRetry: c.DelayBeforeRetry, Warmup: c.Warmup, Inherit: inherit,
+		Fields: []zap.Field{
+			zap.String("service", service.String()), zap.Stringer("dest", server.Address), zap.String("check", c.Kind),
+		},
+	}, nil
+}

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"net/netip"
+	"strconv"
+
+	"vipd/conf"
+	"vipd/garp"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+	"vipd/vrrp"
+	"vipd/vrrp/host"
+	"vipd/vrrp/packet"
+	"vipd/vrrp/router"
+	"vipd/vrrp/track"
+)
+
+// The functions of this file turn a finished configuration into what each
+// owner of state takes. They decide nothing.
+
+func routerInstances(cfg *conf.Config) []router.Instance {
+	out := make([]router.Instance, 0, len(cfg.Instances))
+	for i := range cfg.Instances {
+		out = append(out, routerInstance(&cfg.Instances[i]))
+	}
+	return out
+}
+
+func routerInstance(c *conf.Instance) router.Instance {
+	form := packet.FormPseudo
+	if c.ChecksumAsV2 || c.Version == 2 {
+		form = packet.FormPlain
+	}
+	addresses := make([]netip.Addr, len(c.VIPs))
+	for i, v := range c.VIPs {
+		addresses[i] = v.Prefix.Addr()
+	}
+	return router.Instance{
+		Config: vrrp.Config{
+			Name: c.Name, Interface: c.Interface, VRID: c.VRID, Version: c.Version, IPv6: c.IPv6,
+			Priority: c.Priority, AdvertInterval: c.AdvertInterval, DownTimerAdverts: c.DownTimerAdverts,
+			NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
+			SkipCheckAddr: c.SkipCheckAddr, Addresses: addresses, AuthPass: c.AuthPass, Form: form,
+		},
+		Group: c.Group, Source: c.Source,
+		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
+	}
+}
+
+func routerTracks(refs []conf.TrackRef) []router.Track {
+	out := make([]router.Track, len(refs))
+	for i, r := range refs {
+		out[i] = router.Track(r)
+	}
+	return out
+}
+
+func hostSets(cfg *conf.Config) []host.Set {
+	out := make([]host.Set, 0, len(cfg.Instances))
+	for i := range cfg.Instances {
+		c := &cfg.Instances[i]
+		set := host.Set{Instance: c.Name, Interface: c.Interface, IPv6: c.IPv6, Owner: c.Priority == vrrp.OwnerPriority}
+		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
+			for _, v := range vips {
+				set.Addresses = append(set.Addresses, hostAddress(v))
+			}
+		}
+		out = append(out, set)
+	}
+	return out
+}
+
+// scopes are the names of rtnetlink scopes that keepalived and `ip address` use.
+var scopes = map[string]int{"": 0, "global": 0, "site": 200, "link": 253, "host": 254, "nowhere": 255}
+
+func hostAddress(v conf.VIP) host.Address {
+	scope, ok := scopes[v.Scope]
+	if !ok {
+		scope, _ = strconv.Atoi(v.Scope) // conf has checked it
+	}
+	return host.Address{
+		Prefix: v.Prefix, Dev: v.Dev, Label: v.Label, Scope: scope, Broadcast: v.Broadcast,
+		NoPrefixRoute: v.NoPrefixRoute, NoTrack: v.NoTrack, Deprecated: v.Deprecated,
+	}
+}
+
+func garpInstances(cfg *conf.Config) []garp.Instance {
+	out := make([]garp.Instance, 0, len(cfg.Instances))
+	for i := range cfg.Instances {
+		c := &cfg.Instances[i]
+		inst := garp.Instance{Name: c.Name, Interface: c.Interface, Timing: garp.Timing(c.Announce)}
+		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
+			for _, v := range vips {
+				inst.Targets = append(inst.Targets, garp.Target{Instance: c.Name, Address: v.Prefix.Addr(), Interface: v.Dev})
+			}
+		}
+		out = append(out, inst)
+	}
+	return out
+}
+
+func trackScripts(cfg *conf.Config) []track.Config {
+	used := map[string]bool{} // a script that no instance tracks is not run
+	for _, i := range cfg.Instances {
+		for _, t := range i.TrackScripts {
+			used[t.Name] = true
+		}
+	}
+	var out []track.Config
+	for _, s := range cfg.Scripts {
+		if used[s.Name] {
+			out = append(out, track.Config{
+				Name: s.Name, Argv: s.Argv, Interval: s.Interval, Timeout: s.Timeout,
+				Rise: s.Rise, Fall: s.Fall, InitFail: s.InitFail,
+			})
+		}
+	}
+	return out
+}
+
+// protocols are the transport protocols of virtual_server, in conf's spelling.
+var protocols = map[string]ipvs.Protocol{"TCP": ipvs.TCP, "UDP": ipvs.UDP, "SCTP": ipvs.SCTP}
+
+// methods are the forwarding methods of lvs_method, in conf's spelling.
+var methods = map[string]ipvs.Method{"NAT": ipvs.NAT, "DR": ipvs.DR, "TUN": ipvs.TUN}
+
+func serviceKey(v *conf.VirtualServer) ipvs.Key {
+	if v.FWMark != 0 {
+		return ipvs.MarkKey(v.FWMark, v.IPv6)
+	}
+	return ipvs.AddressKey(protocols[v.Protocol], v.Address)
+}
+
+func planService(v *conf.VirtualServer) plan.Service {
+	out := plan.Service{
+		Service: ipvs.Service{
+			Key: serviceKey(v), Scheduler: v.Scheduler,
+			Persistence: v.Persistence, Granularity: v.Granularity,
+		},
+		Quorum: v.Quorum,
+	}
+	if v.Sorry != nil {
+		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method]}
+	}
+	for i := range v.RealServers {
+		r := &v.RealServers[i]
+		out.Servers = append(out.Servers, plan.Server{
+			Address: r.Address, Method: methods[r.Method], Weight: r.Weight, Inhibit: r.Inhibit,
+		})
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+// Package daemon is the composition root of vipd: it builds every part, joins
+// them, and owns start, reload and stop.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"vipd/cmd/internal/control"
+	"vipd/cmd/internal/notify"
+	"vipd/conf"
+	"vipd/garp"
+	"vipd/garp/engine"
+	"vipd/healthcheck/run"
+	ipvsnl "vipd/ipvs/netlink"
+	"vipd/ipvs/reconcile"
+	"vipd/vrrp/host"
+	"vipd/vrrp/router"
+	"vipd/vrrp/socket"
+	"vipd/vrrp/track"
+)
+
+// stopTables bounds the removal of IPVS services at stop. Addresses have a
+// bound of their own (host.Manager.Release).
+const stopTables = 2 * time.Second
+
+// Options are the flags of `vipd run`.
+type Options struct {
+	ConfigFile string
+	Socket     string
+	StateDir   string
+	Version    string
+}
+
+// ConfigError says that the configuration has errors; its text shows all.
+type ConfigError struct{ Text string }
+
+func (e *ConfigError) Error() string { return e.Text }
+
+// Daemon is a running vipd.
+type Daemon struct {
+	opts    Options
+	log     *zap.Logger
+	started time.Time
+
+	netlink  *host.Netlink
+	frames   *engine.Socket
+	alarm    *socket.Alarm
+	listener net.Listener
+	ipvs     *ipvsnl.Kernel
+
+	watcher  *host.Watcher
+	manager  *host.Manager
+	engine   *engine.Engine
+	sender   *sender
+	router   *router.Router
+	scripts  *track.Scripts
+	notify   *notify.Runner
+	observer *observer
+	checks   *run.Scheduler
+	table    *reconcile.Reconciler
+	balance  *balancer
+	feed     *feed
+
+	reloads chan reloadRequest
+	config  configState
+}
+
+// Run runs the daemon until ctx ends, then gives everything up: priority 0,
+// addresses and own services removed. When hurry is closed it no longer waits.
+// Values on hup make it read its configuration again.
+func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan struct{}, log *zap.Logger) error {
+	cfg, err := load(opts.ConfigFile)
+	if err != nil {
+		return err
+	}
+	lock, err := lockStateDir(opts.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	d := &Daemon{opts: opts, log: log, started: time.Now(), reloads: make(chan reloadRequest)}
+	defer d.close()
+	if err := d.open(); err != nil {
+		return err
+	}
+	// The parts outlive ctx: giving everything up needs them.
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	d.build(work)
+	g, work := errgroup.WithContext(work)
+	if err := d.start(work, g, cfg); err != nil {
+		cancel()
+		return errors.Join(err, g.Wait())
+	}
+	d.serve(ctx, work, hup)
+	d.stop(hurry)
+	cancel()
+	return g.Wait()
+}
+
+// open opens what can fail before anything was changed.
+func (d *Daemon) open() (err error) {
+	if d.listener, err = control.Listen(d.opts.Socket); err != nil {
+		return err
+	}
+	if d.netlink, err = host.OpenNetlink(); err != nil {
+		return err
+	}
+	if d.frames, err = engine.OpenSocket(); err != nil {
+		return err
+	}
+	d.alarm, err = socket.NewAlarm()
+	return err
+}
+
+// close closes what open opened; parts that were not opened are nil.
+func (d *Daemon) close() {
+	if d.listener != nil {
+		d.listener.Close()
+	}
+	if d.ipvs != nil {
+		_ = d.ipvs.Close() // nothing is left to be said to the kernel
+	}
+	if d.alarm != nil {
+		d.alarm.Close()
+	}
+	if d.frames != nil {
+		d.frames.Close()
+	}
+	if d.netlink != nil {
+		d.netlink.Close()
+	}
+}
+
+// build makes all parts and joins them; none does anything yet.
+func (d *Daemon) build(work context.Context) {
+	log := d.log
+	d.notify = notify.New(notify.DefaultTimeout, log)
+	d.observer = newObserver(log, d.notify)
+	d.engine = engine.New(d.frames, log)
+	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
+		Present: func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
+		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
+		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
+	}, log)
+	d.sender = newSender(work, func(r *socket.Received) { d.router.Deliver(r) }, log)
+	d.router = router.New(router.Ports{
+		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Alarm: d.alarm,
+	})
+	d.scripts = track.New(d.router.TrackResult, log)
+	d.ipvs = ipvsnl.NewKernel()
+	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
+	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
+	d.balance = newBalancer(d.checks, d.table, log)
+	d.feed = &feed{manager: d.manager, router: d.router, engine: d.engine}
+	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
+}
+
+func target(instance string, a host.Address) garp.Target {
+	return garp.Target{Instance: instance, Address: a.Prefix.Addr(), Interface: a.Dev}
+}
+
+// start removes leftovers, then sets everything going with cfg.
+func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
+	sets := hostSets(cfg)
+	d.feed.SetVIPs(sets)
+	d.manager.Configure(sets)
+	leftovers, err := d.manager.Sweep()
+	if err != nil {
+		return fmt.Errorf("looking for addresses left by a crash: %w", err)
+	}
+	for _, l := range leftovers {
+		d.log.Warn("an address was here before: " + l.String())
+	}
+	for _, f := range []func(context.Context) error{
+		d.manager.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.table.Run, d.checks.Run,
+	} {
+		g.Go(func() error { return f(work) })
+	}
+	g.Go(func() error { return control.Serve(work, d.listener, d) })
+	g.Go(func() error { <-work.Done(); d.sender.Wait(); return nil })
+	d.config.set(cfg)
+	if err := d.apply(work, cfg); err != nil {
+		return err
+	}
+	d.log.Info("vipd started", zap.String("version", d.opts.Version), zap.Int("pid", os.Getpid()),
+		zap.String("config", d.opts.ConfigFile), zap.Int("vrrp_instances", len(cfg.Instances)),
+		zap.Int("virtual_servers", len(cfg.VirtualServers)))
+	d.tellManager(daemon.SdNotifyReady)
+	return nil
+}
+
+// apply hands a configuration to every owner of state. Each of them changes
+// only what differs from what it has.
+func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
+	sets := hostSets(cfg)
+	d.observer.Configure(cfg.Instances)
+	d.engine.Configure(garpInstances(cfg))
+	// The router first: an instance that goes sends its priority 0 before its
+	// addresses are removed.
+	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {
+		return err
+	}
+	d.manager.Configure(sets)
+	d.feed.SetVIPs(sets)
+	d.scripts.Configure(trackScripts(cfg))
+	return d.balance.Configure(cfg.VirtualServers)
+}
+
+// serve answers reloads until ctx ends or a part fails.
+func (d *Daemon) serve(ctx, work context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-work.Done():
+			return
+		case <-hup:
+			// Refused or not, reload has logged it.
+			_, _ = d.reload(work)
+		case r := <-d.reloads:
+			text, err := d.reload(work)
+			r.answer <- reloadAnswer{text, err}
+		}
+	}
+}
+
+// stop gives everything up in the order that costs clients least: the peers
+// learn it first, then the addresses go, then the services behind them.
+func (d *Daemon) stop(hurry <-chan struct{}) {
+	d.tellManager(daemon.SdNotifyStopping)
+	d.log.Info("stopping: giving up addresses and services")
+	ctx, cancel := context.WithTimeout(context.Background(), stopTables)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.router.Stop()
+		if err := d.manager.Release(); err != nil {
+			d.log.Error("some addresses stay on this host: remove them by hand", zap.Error(err))
+		}
+		if err := d.table.Release(ctx); err != nil {
+			d.log.Error("some IPVS services stay in this kernel", zap.Error(err))
+		}
+		if err := d.notify.Close(ctx); err != nil {
+			d.log.Warn("notifications were cut off", zap.Error(err))
+		}
+	}()
+	select {
+	case <-done:
+	case <-hurry:
+		d.log.Warn("stopping at once: addresses and services may stay")
+	}
+}
+
+// tellManager tells systemd, where there is one, what the daemon is doing.
+func (d *Daemon) tellManager(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		d.log.Warn("telling systemd failed", zap.Error(err))
+	}
+}

@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"vipd/garp"
+	"vipd/garp/engine"
+	"vipd/vrrp/host"
+	"vipd/vrrp/router"
+)
+
+// feed hands every snapshot of the host to all who act on it: addresses first
+// put right, then the routers, then the announcer's links.
+type feed struct {
+	manager *host.Manager
+	router  *router.Router
+	engine  *engine.Engine
+	vips    atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
+	last    atomic.Pointer[host.State]
+}
+
+// Snapshot is called by the watcher, one at a time.
+func (f *feed) Snapshot(s host.State) {
+	f.last.Store(&s)
+	f.manager.State(s)
+	f.engine.Links(f.garpLinks(s))
+	f.router.HostState(f.routerLinks(s))
+}
+
+// SetVIPs takes the virtual addresses of a new configuration and judges the
+// last snapshot again with them.
+func (f *feed) SetVIPs(sets []host.Set) {
+	vips := map[netip.Addr]bool{}
+	for _, s := range sets {
+		if s.Owner {
+			continue
+		}
+		for _, a := range s.Addresses {
+			vips[a.Prefix.Addr()] = true
+		}
+	}
+	f.vips.Store(&vips)
+	if s := f.last.Load(); s != nil {
+		f.router.HostState(f.routerLinks(*s))
+	}
+}
+
+// State is the last snapshot, nil before the first.
+func (f *feed) State() *host.State { return f.last.Load() }
+
+func (f *feed) virtual(a netip.Addr) bool { return (*f.vips.Load())[a] }
+
+func (f *feed) routerLinks(s host.State) map[string]router.Link {
+	out := make(map[string]router.Link, len(s.Links))
+	for name, l := range s.Links {
+		r := router.Link{
+			Index: l.Index, Up: l.Up, Carrier: l.Running,
+			Source4: l.Source4(f.virtual), Source6: l.Source6(f.virtual),
+			Addrs: make([]netip.Addr, len(l.Addrs)),
+		}
+		for i := range l.Addrs {
+			r.Addrs[i] = l.Addrs[i].Prefix.Addr()
+		}
+		out[name] = r
+	}
+	return out
+}
+
+func (f *feed) garpLinks(s host.State) []garp.Link {
+	out := make([]garp.Link, 0, len(s.Links))
+	for name, l := range s.Links {
+		out = append(out, garp.Link{
+			Name: name, Index: l.Index, MAC: l.MAC, Up: l.Up && l.Running, Router: l.Forwarding6,
+			ARP: !l.Loopback && !l.NoARP && l.MAC != [6]byte{},
+		})
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/cmd/internal/notify"
+	"vipd/conf"
+	"vipd/garp"
+	"vipd/garp/engine"
+	"vipd/vrrp"
+	"vipd/vrrp/packet"
+	"vipd/vrrp/router"
+)
+
+// noteLifetime is how long status shows what was seen once.
+const noteLifetime = 5 * time.Minute
+
+// observer turns what the router tells into log lines, notifications and notes
+// for status. It implements router.Observer; nothing in it blocks.
+type observer struct {
+	log    *zap.Logger
+	notify *notify.Runner
+
+	mu    sync.Mutex // guards all following fields
+	vrids map[string]uint8
+	notes map[string][]seenNote // by instance
+}
+
+// kindInstance is keepalived's word for what a notification is about.
+const kindInstance = "INSTANCE"
+
+type seenNote struct {
+	text string
+	at   time.Time
+}
+
+func newObserver(log *zap.Logger, n *notify.Runner) *observer {
+	return &observer{log: log, notify: n, vrids: map[string]uint8{}, notes: map[string][]seenNote{}}
+}
+
+// Configure takes the instances of a new configuration.
+func (o *observer) Configure(instances []conf.Instance) {
+	commands := make(map[string]notify.Commands, len(instances))
+	vrids := make(map[string]uint8, len(instances))
+	for _, i := range instances {
+		commands[i.Name] = notify.Commands(i.Notify)
+		vrids[i.Name] = i.VRID
+	}
+	o.notify.Configure(kindInstance, commands)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.vrids = vrids
+	for name := range o.notes {
+		if _, ok := vrids[name]; !ok {
+			delete(o.notes, name)
+		}
+	}
+}
+
+// Transition implements router.Observer.
+func (o *observer) Transition(t router.TransitionEvent) {
+	o.mu.Lock()
+	vrid := o.vrids[t.Instance]
+	o.mu.Unlock()
+	line := o.log.Info
+	if t.To == vrrp.Fault {
+		line = o.log.Warn
+	}
+	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
+		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
+	state := t.To.String()
+	if t.To == vrrp.Init {
+		state = "STOP"
+	}
+	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
+}
+
+// dropTexts say to the operator what a dropped advert means.
+var dropTexts = map[packet.DropReason]string{
+	packet.DropForeign:      "VRID conflict with %s: it uses our virtual_router_id for other addresses; give one of the two another one",
+	packet.DropAuthType:     "advert from %s dropped: its authentication type is not ours; compare authentication on both",
+	packet.DropAuthData:     "advert from %s dropped: wrong password; compare auth_pass on both",
+	packet.DropInterval:     "advert from %s dropped: its advert_int is not ours; with version 2 both must be equal",
+	packet.DropWrongVersion: "advert from %s dropped: it is of another VRRP version; compare version on both",
+	packet.DropTTL:          "advert from %s dropped: its TTL is not 255, so it was routed or forged",
+	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
+}
+
+// Dropped implements router.Observer.
+func (o *observer) Dropped(d router.Drop) {
+	text, ok := dropTexts[d.Reason]
+	if !ok {
+		text = "advert from %s dropped: " + d.Reason.String()
+	}
+	text = fmt.Sprintf(text, d.Source)
+	switch d.Reason {
+	case packet.DropUnknownVRID, packet.DropOwnSource, packet.DropNotRunning:
+		o.log.Debug(text, zap.String("instance", d.Instance))
+		return
+	}
+	o.log.Warn(text, zap.String("instance", d.Instance), zap.Uint64("count", d.Count))
+	o.remember(d.Instance, text)
+}
+
+// Note implements router.Observer.
+func (o *observer) Note(n router.Note) {
+	o.log.Warn(n.Text, zap.String("instance", n.Instance))
+	o.remember(n.Instance, n.Text)
+}
+
+func (o *observer) remember(instance, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	list := slices.DeleteFunc(o.notes[instance], func(s seenNote) bool {
+		return s.text == text || now.Sub(s.at) > noteLifetime
+	})
+	const most = 10
+	if len(list) >= most {
+		list = list[1:]
+	}
+	o.notes[instance] = append(list, seenNote{text, now})
+}
+
+// Notes returns what was seen of an instance in the last minutes.
+func (o *observer) Notes(instance string) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var out []string
+	now := time.Now()
+	for _, s := range o.notes[instance] {
+		if now.Sub(s.at) <= noteLifetime {
+			out = append(out, fmt.Sprintf("%s (%s ago)", s.text, now.Sub(s.at).Round(time.Second)))
+		}
+	}
+	return out
+}
+
+// announcer adapts the announcement engine to the router's port.
+type announcer struct{ *engine.Engine }
+
+// Announce implements router.Announcer.
+func (a announcer) Announce(instance string, b vrrp.Burst) {
+	burst := garp.BurstMaster
+	if b == vrrp.BurstLowerPrio {
+		burst = garp.BurstLowerPrio
+	}
+	a.Engine.Announce(instance, burst)
+}

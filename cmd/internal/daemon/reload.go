@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"vipd/conf"
+)
+
+// errStopped answers a reload that comes while the daemon stops.
+var errStopped = errors.New("vipd is stopping")
+
+// configState is the configuration that runs and how the last reload went.
+type configState struct {
+	mu     sync.Mutex // guards all following fields
+	cfg    *conf.Config
+	loaded time.Time
+	err    string // why the last reload was refused; "" when it was not
+}
+
+func (c *configState) set(cfg *conf.Config) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cfg, c.loaded, c.err = cfg, time.Now(), ""
+}
+
+func (c *configState) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err.Error()
+}
+
+func (c *configState) get() (cfg *conf.Config, loaded time.Time, refused string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cfg, c.loaded, c.err
+}
+
+type reloadRequest struct{ answer chan reloadAnswer }
+
+type reloadAnswer struct {
+	text string
+	err  error
+}
+
+// Reload implements control.Daemon: it reads the configuration again and tells
+// what changed, or what is wrong with it.
+func (d *Daemon) Reload(ctx context.Context) (string, error) {
+	r := reloadRequest{answer: make(chan reloadAnswer, 1)}
+	select {
+	case d.reloads <- r:
+	case <-ctx.Done():
+		return "", errStopped
+	}
+	select {
+	case a := <-r.answer:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", errStopped
+	}
+}
+
+// reload reads the configuration; a bad one changes nothing.
+func (d *Daemon) reload(work context.Context) (string, error) {
+	d.tellManager(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + monotonic())
+	defer d.tellManager(daemon.SdNotifyReady)
+	cfg, err := load(d.opts.ConfigFile)
+	if err != nil {
+		d.config.refuse(err)
+		d.log.Error("reload refused, the running configuration stays", zap.Error(err))
+		return "", err
+	}
+	old, _, _ := d.config.get()
+	changes := conf.Diff(old, cfg)
+	if err := d.apply(work, cfg); err != nil {
+		d.config.refuse(err)
+		d.log.Error("reload failed", zap.Error(err))
+		return "", err
+	}
+	d.config.set(cfg)
+	text := "nothing changed"
+	if len(changes) > 0 {
+		lines := make([]string, len(changes))
+		for i, c := range changes {
+			lines[i] = c.String()
+		}
+		text = strings.Join(lines, "; ")
+	}
+	d.log.Info("reloaded", zap.String("changes", text))
+	return text, nil
+}
+
+// load reads a configuration from the file system of the host.
+func load(path string) (*conf.Config, error) {
+	cfg, diags := Load(path)
+	if cfg == nil {
+		return nil, &ConfigError{Text: strings.TrimSpace(diags.Text())}
+	}
+	return cfg, nil
+}
+
+// Load reads the file at path, which may be relative to the working directory.
+func Load(path string) (*conf.Config, conf.Diagnostics) {
+	// Both may be unknown: conf then says what it cannot find.
+	hostname, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	return conf.Load(os.DirFS("/"), path, conf.Env{Hostname: hostname, Dir: dir})
+}
+
+// monotonic is the time of CLOCK_MONOTONIC in microseconds, which systemd
+// wants with every reload.
+func monotonic() string {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return "0"
+	}
+	return strconv.FormatInt(ts.Nano()/1000, 10)
+}

@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/vrrp/packet"
+	"vipd/vrrp/router"
+	"vipd/vrrp/socket"
+)
+
+// reopenEvery is how long a socket that failed waits before it is opened again.
+const reopenEvery = 200 * time.Millisecond
+
+// sender owns the VRRP sockets: one an interface, family and group, shared by
+// the instances on it. Its router.Sender methods are called from the router's
+// goroutine only.
+type sender struct {
+	ctx     context.Context // ends the read loops
+	deliver func(*socket.Received)
+	log     *zap.Logger
+	drops   dropCounters
+
+	links      map[socket.Key]*link
+	byInstance map[string]*link
+	buf        []byte
+	wg         sync.WaitGroup
+}
+
+// link is one open socket with its read loop.
+type link struct {
+	key  socket.Key
+	stop context.CancelFunc
+	done chan struct{}
+	conn atomic.Pointer[socket.Conn] // nil while it is being opened again
+	vrid []uint8
+	mu   sync.Mutex // guards vrid
+}
+
+func newSender(ctx context.Context, deliver func(*socket.Received), log *zap.Logger) *sender {
+	return &sender{
+		ctx: ctx, deliver: deliver, log: log,
+		links: map[socket.Key]*link{}, byInstance: map[string]*link{}, buf: make([]byte, 0, 4096),
+	}
+}
+
+// SendAdvert implements router.Sender.
+func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) error {
+	l := s.byInstance[instance]
+	if l == nil {
+		return fmt.Errorf("sending an advert of %s: it has no socket", instance)
+	}
+	c := l.conn.Load()
+	if c == nil {
+		return fmt.Errorf("sending an advert of %s: the socket on %s is being opened again", instance, l.key.Interface)
+	}
+	b, err := a.AppendTo(s.buf[:0], src, l.key.Group)
+	if err != nil {
+		return err
+	}
+	s.buf = b[:0]
+	return c.Send(src, l.key.Group, b)
+}
+
+// Sync implements router.Sender.
+func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
+	wanted := map[socket.Key][]router.Endpoint{}
+	for _, e := range endpoints {
+		k := socket.Key{Interface: e.Interface, Index: e.Index, IPv6: e.IPv6, Group: e.Group}
+		wanted[k] = append(wanted[k], e)
+	}
+	for k, l := range s.links {
+		if _, ok := wanted[k]; !ok {
+			l.close()
+			delete(s.links, k)
+		}
+	}
+	clear(s.byInstance)
+	var failed map[string]error
+	for k, es := range wanted {
+		l, err := s.link(k, es)
+		for _, e := range es {
+			if err == nil {
+				s.byInstance[e.Instance] = l
+				continue
+			}
+			if failed == nil {
+				failed = map[string]error{}
+			}
+			failed[e.Instance] = err
+		}
+	}
+	return failed
+}
+
+// link returns the socket of k, opened if need be, that receives for es.
+func (s *sender) link(k socket.Key, es []router.Endpoint) (*link, error) {
+	vrids := make([]uint8, len(es))
+	for i, e := range es {
+		vrids[i] = e.VRID
+	}
+	if l := s.links[k]; l != nil {
+		l.setVRIDs(vrids)
+		return l, nil
+	}
+	c, err := socket.Open(k, s.drops.add)
+	if err != nil {
+		return nil, fmt.Errorf("opening the VRRP socket on %s: %w", k.Interface, err)
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	l := &link{key: k, stop: cancel, done: make(chan struct{})}
+	l.conn.Store(c)
+	l.setVRIDs(vrids)
+	s.links[k] = l
+	s.wg.Go(func() { defer close(l.done); s.serve(ctx, l) })
+	return l, nil
+}
+
+// serve reads until ctx ends; a socket that fails is opened again.
+func (s *sender) serve(ctx context.Context, l *link) {
+	for {
+		if c := l.conn.Load(); c != nil {
+			err := c.Serve(ctx, s.deliver)
+			l.conn.Store(nil)
+			c.Close()
+			if ctx.Err() != nil {
+				return
+			}
+			s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reopenEvery):
+		}
+		if c, err := socket.Open(l.key, s.drops.add); err == nil {
+			l.conn.Store(c)
+			l.applyVRIDs()
+		}
+	}
+}
+
+func (l *link) setVRIDs(v []uint8) {
+	l.mu.Lock()
+	l.vrid = v
+	l.mu.Unlock()
+	l.applyVRIDs()
+}
+
+func (l *link) applyVRIDs() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.conn.Load(); c != nil {
+		c.SetVRIDs(l.vrid)
+	}
+}
+
+func (l *link) close() {
+	l.stop()
+	<-l.done
+}
+
+// Wait returns when all read loops have ended after the end of the context.
+func (s *sender) Wait() { s.wg.Wait() }
+
+// dropCounters counts what the sockets refuse, by reason: the table is small and
+// fixed, so a flood of junk costs no memory.
+type dropCounters struct {
+	n [packet.NumDropReasons]atomic.Int64
+}
+
+func (d *dropCounters) add(_ socket.Key, _ netip.Addr, reason packet.DropReason) {
+	d.n[reason].Add(1)
+}
+
+func (d *dropCounters) snapshot(into map[string]int64) {
+	for i := range d.n {
+		if n := d.n[i].Load(); n > 0 {
+			into["packets_dropped_"+packet.DropReason(i).String()] = n
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"vipd/cmd/internal/status"
+	"vipd/conf"
+	"vipd/garp"
+	"vipd/healthcheck"
+	"vipd/healthcheck/run"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+	"vipd/ipvs/reconcile"
+	"vipd/vrrp/host"
+	"vipd/vrrp/router"
+)
+
+// tableRead bounds the reading of the kernel's table for a status.
+const tableRead = 2 * time.Second
+
+// Status implements control.Daemon. Addresses and table entries are those that
+// the kernel has at this moment.
+func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
+	cfg, loaded, refused := d.config.get()
+	if cfg == nil {
+		return nil, fmt.Errorf("vipd is starting")
+	}
+	s := &status.Status{
+		Version: d.opts.Version, PID: os.Getpid(), Started: d.started, ConfigFile: d.opts.ConfigFile,
+		ConfigLoaded: loaded, ReloadError: refused,
+		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
+		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
+	}
+	d.instances(s)
+	d.scriptStates(s)
+	ctx, cancel := context.WithTimeout(ctx, tableRead)
+	defer cancel()
+	table, err := d.table.Refresh(ctx)
+	if err == nil {
+		err = table.Err
+	}
+	if err != nil && len(cfg.VirtualServers) > 0 {
+		s.Alarms = append(s.Alarms, "IPVS: "+err.Error())
+	}
+	d.virtualServers(s, table)
+	d.counters(s, table)
+	return s, nil
+}
+
+func (d *Daemon) instances(s *status.Status) {
+	addresses := map[string]host.InstanceStatus{}
+	for _, a := range d.manager.Status() {
+		addresses[a.Instance] = a
+	}
+	announced := map[string]garp.InstanceStatus{}
+	for _, a := range d.engine.Status() {
+		announced[a.Name] = a
+	}
+	for _, r := range d.router.Status() {
+		i := instanceStatus(r)
+		i.Notes = d.observer.Notes(r.Name)
+		for _, a := range addresses[r.Name].Addresses {
+			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present}
+			if a.Err != nil {
+				out.Error = a.Err.Error()
+				s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s on %s: %v", r.Name, out.Address, a.Dev, a.Err))
+			}
+			i.Addresses = append(i.Addresses, out)
+		}
+		g := announced[r.Name]
+		i.Counters["announcements_sent"] = int64(g.Sent)
+		i.Counters["announcements_dropped"] = int64(g.Dropped)
+		i.Counters["announcements_pending"] = int64(g.Pending)
+		s.Instances = append(s.Instances, i)
+	}
+}
+
+func instanceStatus(r router.InstanceStatus) status.Instance {
+	i := status.Instance{
+		Name: r.Name, State: r.Status.State.String(), Priority: int(r.Config.Priority),
+		EffectivePriority: int(r.Status.EffectivePriority), VirtualRouterID: int(r.Config.VRID),
+		Version: int(r.Config.Version), Interface: r.Config.Interface, Family: "ipv4",
+		MasterPriority: int(r.Status.MasterPriority), AdvertInterval: r.Status.MasterInterval.Seconds(),
+		Since: r.Status.Since, Reason: r.Status.Reason, Addresses: []status.Address{},
+		Counters: map[string]int64{
+			"adverts_sent": int64(r.Sent), "adverts_failed": int64(r.SendError), "adverts_received": int64(r.Received),
+			"became_master": int64(r.Masters),
+		},
+	}
+	if r.Config.IPv6 {
+		i.Family = "ipv6"
+	}
+	if r.Status.MasterAddress.IsValid() {
+		i.MasterAddress = r.Status.MasterAddress.String()
+	}
+	for reason, n := range r.Drops {
+		i.Counters["adverts_dropped_"+reason.String()] = int64(n)
+	}
+	return i
+}
+
+func (d *Daemon) scriptStates(s *status.Status) {
+	for _, t := range d.scripts.Status() {
+		out := status.Script{
+			Name: t.Name, State: "UNKNOWN", LastRun: t.LastRun,
+			DurationMS: float64(t.Duration.Microseconds()) / 1000, Detail: t.LastExit,
+		}
+		switch {
+		case t.Known && t.OK:
+			out.State = "OK"
+		case t.Known:
+			out.State = "FAILED"
+		}
+		if t.Output != "" {
+			out.Detail += ": " + t.Output
+		}
+		s.Scripts = append(s.Scripts, out)
+	}
+}
+
+func (d *Daemon) virtualServers(s *status.Status, table reconcile.Status) {
+	v := d.balance.View()
+	for i, b := range v.services {
+		out := serviceStatus(b, v, i, table)
+		for _, r := range out.RealServers {
+			for _, c := range r.Checks {
+				if c.Alarm != "" {
+					s.Alarms = append(s.Alarms, fmt.Sprintf("%s %s %s: %s", out.Service, r.Address, c.Type, c.Alarm))
+				}
+			}
+		}
+		if out.Error != "" {
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s", out.Service, out.Error))
+		}
+		s.VirtualServers = append(s.VirtualServers, out)
+	}
+}
+
+func serviceStatus(b balancedService, v view, i int, table reconcile.Status) status.VirtualServer {
+	key, p := serviceKey(b.conf), v.plan.Services[i]
+	pool, present := table.Kernel.Table[key]
+	out := status.VirtualServer{
+		Name: b.conf.Name, Service: key.String(), Scheduler: b.conf.Scheduler, State: p.State.String(),
+		Quorum: b.conf.Quorum, Present: present, Error: failure(table, ipvs.Target{Service: key}),
+		RealServers: []status.RealServer{},
+	}
+	if out.Name == "" {
+		out.Name = out.Service
+	}
+	for j := range b.conf.RealServers {
+		r := &b.conf.RealServers[j]
+		rs := status.RealServer{
+			Address: r.Address.String(), Method: r.Method, Weight: r.Weight,
+			State: serverState(verdict(b.keys[j], v.checks)), Checks: []status.Check{},
+		}
+		fillKernel(&rs, r.Address, key, pool, table)
+		for k := range r.Checks {
+			rs.Checks = append(rs.Checks, checkStatus(&r.Checks[k], v.checks[b.keys[j][k]]))
+		}
+		out.RealServers = append(out.RealServers, rs)
+	}
+	if sorry := b.conf.Sorry; sorry != nil && p.State == plan.StateSorry {
+		rs := status.RealServer{
+			Address: sorry.Address.String(), Method: sorry.Method, Weight: 1, State: "UP", Sorry: true, Checks: []status.Check{},
+		}
+		fillKernel(&rs, sorry.Address, key, pool, table)
+		out.RealServers = append(out.RealServers, rs)
+	}
+	return out
+}
+
+// fillKernel adds what the kernel has of a server.
+func fillKernel(rs *status.RealServer, a netip.AddrPort, key ipvs.Key, pool ipvs.Pool, table reconcile.Status) {
+	target := ipvs.Target{Service: key, Destination: a}
+	if dest, ok := pool.Destinations[a]; ok {
+		rs.Present, rs.EffectiveWeight = true, dest.Weight
+		c := table.Kernel.Connections[target]
+		rs.ActiveConnections, rs.InactiveConnections = int(c.Active), int(c.Inactive)
+	}
+	rs.Error = failure(table, target)
+}
+
+func failure(table reconcile.Status, t ipvs.Target) string {
+	if f, ok := table.Failures[t]; ok {
+		return f.Err.Error()
+	}
+	return ""
+}
+
+func serverState(v healthcheck.Verdict) string {
+	return strings.ToUpper(map[healthcheck.Verdict]string{
+		healthcheck.Up: "up", healthcheck.Down: "down", healthcheck.Unknown: "checking",
+	}[v])
+}
+
+func checkStatus(c *conf.Check, r run.Status) status.Check {
+	return status.Check{
+		Type: c.Kind, Target: c.Target.String(), Healthy: r.Healthy, Known: r.Known, LastRun: r.LastRun,
+		LatencyMS: float64(r.Latency.Microseconds()) / 1000, Detail: r.Detail, Alarm: r.Alarm,
+	}
+}
+
+func (d *Daemon) counters(s *status.Status, table reconcile.Status) {
+	c := s.Counters
+	d.sender.drops.snapshot(c)
+	c["packets_dropped_queue_full"] = int64(d.router.Overruns())
+	c["packets_for_no_instance"] = int64(d.router.Strays())
+	c["ipvs_repairs"] = int64(table.Repairs)
+	c["ipvs_pending"] = int64(table.Pending)
+	w := d.watcher.Counters()
+	c["host_snapshots"], c["host_resubscribed"] = int64(w.Published), int64(w.Resubscribed)
+	for _, i := range s.Instances {
+		for k, n := range i.Counters {
+			c["vrrp_"+k] += n
+		}
+	}
+}

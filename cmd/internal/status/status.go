@@ -1,0 +1,105 @@
+// Package status is what a running vipd tells about itself: one value, printed
+// as stable JSON or as a table that an operator reads at a glance.
+package status
+
+import "time"
+
+// Status is the answer of `vipd status --json`. Its fields are stable: more may
+// be added, none is renamed.
+type Status struct {
+	Version        string           `json:"version"`
+	PID            int              `json:"pid"`
+	Started        time.Time        `json:"started"`
+	ConfigFile     string           `json:"config_file"`
+	ConfigLoaded   time.Time        `json:"config_loaded"`
+	ReloadError    string           `json:"reload_error,omitempty"` // why the last reload was refused
+	Alarms         []string         `json:"alarms"`                 // what an operator should look at now
+	Instances      []Instance       `json:"vrrp_instances"`
+	SyncGroups     []SyncGroup      `json:"sync_groups"`
+	Scripts        []Script         `json:"vrrp_scripts"`
+	VirtualServers []VirtualServer  `json:"virtual_servers"`
+	Counters       map[string]int64 `json:"counters"`
+}
+
+// Instance is one VRRP instance.
+type Instance struct {
+	Name              string           `json:"name"`
+	State             string           `json:"state"` // INIT, BACKUP, MASTER, FAULT
+	Priority          int              `json:"priority"`
+	EffectivePriority int              `json:"effective_priority"`
+	VirtualRouterID   int              `json:"virtual_router_id"`
+	Version           int              `json:"version"`
+	Interface         string           `json:"interface"`
+	Family            string           `json:"family"` // ipv4, ipv6
+	MasterAddress     string           `json:"master_address"`
+	MasterPriority    int              `json:"master_priority"`
+	AdvertInterval    float64          `json:"advert_int"` // seconds
+	Since             time.Time        `json:"since"`
+	Reason            string           `json:"reason"`
+	Addresses         []Address        `json:"virtual_addresses"`
+	Counters          map[string]int64 `json:"counters"`
+	Notes             []string         `json:"notes,omitempty"` // conflicts and mismatches that were seen
+}
+
+// Address is one VIP: what the kernel has, not what was asked for.
+type Address struct {
+	Address   string `json:"address"`
+	Interface string `json:"interface"`
+	Present   bool   `json:"present"`
+	Error     string `json:"error,omitempty"`
+}
+
+// SyncGroup is a set of instances that change state together.
+type SyncGroup struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Members []string `json:"members"`
+}
+
+// Script is one vrrp_script.
+type Script struct {
+	Name       string    `json:"name"`
+	State      string    `json:"state"` // UNKNOWN, OK, FAILED
+	LastRun    time.Time `json:"last_run"`
+	DurationMS float64   `json:"duration_ms"`
+	Detail     string    `json:"detail"`
+}
+
+// VirtualServer is one IPVS service and its pool.
+type VirtualServer struct {
+	Name        string       `json:"name"`
+	Service     string       `json:"service"` // "tcp 10.9.0.100:80", "fwmark 7 inet6"
+	Scheduler   string       `json:"scheduler"`
+	State       string       `json:"state"` // UP, SORRY, DOWN
+	Quorum      int          `json:"quorum"`
+	Present     bool         `json:"present"` // the kernel has the service
+	Error       string       `json:"error,omitempty"`
+	RealServers []RealServer `json:"real_servers"`
+}
+
+// RealServer is one destination of a service.
+type RealServer struct {
+	Address             string  `json:"address"`
+	Method              string  `json:"method"` // DR, NAT, TUN
+	State               string  `json:"state"`  // UP, DOWN, DRAINING, MAINTENANCE, CHECKING
+	Weight              int     `json:"weight"`
+	EffectiveWeight     int     `json:"effective_weight"` // in the kernel; 0 when it is not there
+	Present             bool    `json:"present"`          // the kernel has the destination
+	Sorry               bool    `json:"sorry,omitempty"`  // this is the sorry_server
+	ActiveConnections   int     `json:"active_connections"`
+	InactiveConnections int     `json:"inactive_connections"`
+	Error               string  `json:"error,omitempty"`
+	Checks              []Check `json:"checks"`
+}
+
+// Check is the last result of one checker.
+type Check struct {
+	Type      string    `json:"type"` // TCP_CHECK, HTTP_GET, SSL_GET
+	Target    string    `json:"target"`
+	Healthy   bool      `json:"healthy"`
+	Known     bool      `json:"known"` // false until the first result
+	LastRun   time.Time `json:"last_run"`
+	LatencyMS float64   `json:"latency_ms"`
+	Detail    string    `json:"detail"`
+	Alarm     string    `json:"alarm,omitempty"` // local trouble: the result says nothing about the server
+}

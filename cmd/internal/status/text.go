@@ -1,0 +1,183 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteText prints s as the table of `vipd status`. Times are told as ages
+// before now.
+func (s *Status) WriteText(w io.Writer, now time.Time) error {
+	fmt.Fprintf(w, "vipd %s, pid %d, up %s, %s loaded %s ago\n", s.Version, s.PID,
+		age(now, s.Started), s.ConfigFile, age(now, s.ConfigLoaded))
+	if s.ReloadError != "" {
+		fmt.Fprintf(w, "LAST RELOAD REFUSED: %s\n", s.ReloadError)
+	}
+	for _, a := range s.Alarms {
+		fmt.Fprintf(w, "ALARM: %s\n", a)
+	}
+	if len(s.Instances) > 0 {
+		if err := s.writeInstances(w, now); err != nil {
+			return err
+		}
+	}
+	if len(s.Scripts) > 0 {
+		if err := s.writeScripts(w, now); err != nil {
+			return err
+		}
+	}
+	for i := range s.VirtualServers {
+		if err := s.VirtualServers[i].write(w, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Status) writeInstances(w io.Writer, now time.Time) error {
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "INSTANCE\tSTATE\tPRIO\tVRID\tINTERFACE\tMASTER\tSINCE\tREASON")
+	for _, i := range s.Instances {
+		prio := fmt.Sprint(i.Priority)
+		if i.EffectivePriority != i.Priority {
+			prio = fmt.Sprintf("%d (of %d)", i.EffectivePriority, i.Priority)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d v%d\t%s\t%s\t%s\t%s\n", i.Name, i.State, prio, i.VirtualRouterID,
+			i.Version, i.Interface, dash(i.MasterAddress), age(now, i.Since), i.Reason)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, i := range s.Instances {
+		for _, n := range i.Notes {
+			fmt.Fprintf(w, "  %s: %s\n", i.Name, n)
+		}
+	}
+	fmt.Fprintln(w)
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "VIP\tINTERFACE\tINSTANCE\tHERE")
+	for _, i := range s.Instances {
+		for _, a := range i.Addresses {
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", a.Address, a.Interface, i.Name, here(a))
+		}
+	}
+	return tw.Flush()
+}
+
+func here(a Address) string {
+	switch {
+	case a.Error != "":
+		return yes(a.Present) + ": " + a.Error
+	default:
+		return yes(a.Present)
+	}
+}
+
+func (s *Status) writeScripts(w io.Writer, now time.Time) error {
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "SCRIPT\tSTATE\tLAST RUN\tTOOK\tDETAIL")
+	for _, c := range s.Scripts {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.1f ms\t%s\n", c.Name, c.State, age(now, c.LastRun), c.DurationMS, c.Detail)
+	}
+	return tw.Flush()
+}
+
+func (v *VirtualServer) write(w io.Writer, now time.Time) error {
+	fmt.Fprintln(w)
+	up := 0
+	for _, r := range v.RealServers {
+		if r.State == "UP" && !r.Sorry {
+			up++
+		}
+	}
+	real := len(v.RealServers)
+	if slices.ContainsFunc(v.RealServers, func(r RealServer) bool { return r.Sorry }) {
+		real--
+	}
+	fmt.Fprintf(w, "%s  %s  %s  %d of %d servers up", v.Service, v.Scheduler, v.State, up, real)
+	if v.Name != v.Service {
+		fmt.Fprintf(w, "  (%s)", v.Name)
+	}
+	if !v.Present {
+		fmt.Fprint(w, "  NOT IN THE KERNEL")
+	}
+	if v.Error != "" {
+		fmt.Fprintf(w, "  error: %s", v.Error)
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "  SERVER\tMETHOD\tSTATE\tWEIGHT\tACTIVE\tINACTIVE\tLAST CHECK")
+	for _, r := range v.RealServers {
+		state := r.State
+		if r.Sorry {
+			state = "sorry"
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Address, r.Method, state, weight(r),
+			r.ActiveConnections, r.InactiveConnections, lastCheck(r, now))
+	}
+	return tw.Flush()
+}
+
+func weight(r RealServer) string {
+	switch {
+	case !r.Present:
+		return "out"
+	case r.EffectiveWeight == r.Weight:
+		return fmt.Sprint(r.Weight)
+	default:
+		return fmt.Sprintf("%d (of %d)", r.EffectiveWeight, r.Weight)
+	}
+}
+
+func lastCheck(r RealServer, now time.Time) string {
+	var parts []string
+	if r.Error != "" {
+		parts = append(parts, "kernel: "+r.Error)
+	}
+	for _, c := range r.Checks {
+		switch {
+		case c.Alarm != "":
+			parts = append(parts, fmt.Sprintf("%s ALARM %s", c.Type, c.Alarm))
+		case !c.Known:
+			parts = append(parts, c.Type+" not run yet")
+		default:
+			parts = append(parts, fmt.Sprintf("%s %s ago: %s", c.Type, age(now, c.LastRun), c.Detail))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func age(now, t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := now.Sub(t)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,76 @@
+// Command vipd keeps virtual IP addresses and IPVS services alive on LVS
+// directors. See `vipd --help`.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"vipd/cmd/internal/control"
+)
+
+// version is set by the linker (Makefile).
+var version = "devel"
+
+// Exit codes of the commands.
+const (
+	exitOK         = 0
+	exitFailed     = 1 // fatal error, refused request
+	exitConfig     = 2 // the configuration has errors
+	exitNotRunning = 3 // vipd status: no daemon
+)
+
+// exitError carries an exit code with an error to print.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	if msg := err.Error(); msg != "" {
+		fmt.Fprintln(os.Stderr, "vipd: "+msg)
+	}
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.Is(err, control.ErrNotRunning):
+		return exitNotRunning
+	default:
+		return exitFailed
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "vipd",
+		Short:         "Virtual IPs and IPVS services that stay up: VRRP, GARP/NA, health checks",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	socket := os.Getenv("VIPD_SOCKET")
+	if socket == "" {
+		socket = control.DefaultSocket
+	}
+	root.PersistentFlags().StringVar(&socket, "socket", socket, "control socket (also VIPD_SOCKET)")
+	root.AddCommand(runCommand(&socket), checkCommand(), statusCommand(&socket), reloadCommand(&socket),
+		&cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "vipd "+version) },
+		})
+	return root
+}
