@@ -3,16 +3,12 @@ package host_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/host"
 )
@@ -274,94 +270,4 @@ func TestThousandAddresses(t *testing.T) {
 	if lost := strings.Count(n.j.take(), "lost"); lost != 0 {
 		t.Errorf("%d addresses counted as lost", lost)
 	}
-}
-
-// TestWatcher: the first change after a quiet time is seen at once, a burst in few readings, nothing new in none.
-func TestWatcher(t *testing.T) {
-	b := eth0(t)
-	n := newNode(t, "", 0)
-	n.run(t)
-	time.Sleep(100 * time.Millisecond)
-
-	var took []time.Duration
-	for range 5 {
-		for _, up := range []bool{false, true} {
-			since := time.Now()
-			setFlags(t, "eth0", up)
-			took = append(took, n.firstSince(t, since, fmt.Sprint("up ", up), func(s host.State) bool { return s.Link("eth0").Up == up }))
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	t.Logf("link changes seen after %v", took)
-	if best := slices.Min(took); best > 10*time.Millisecond {
-		t.Errorf("a link change is seen after %v at best", best)
-	}
-
-	time.Sleep(100 * time.Millisecond)
-	before := n.w.Counters()
-	i := index(t, b, "eth0")
-	for j := range 500 {
-		must(t, b.AddAddress(i, addr(fmt.Sprintf("10.8.%d.%d/32", j/250, j%250+1))))
-	}
-	n.firstSince(t, time.Time{}, "the last address", func(s host.State) bool { return s.Has("eth0", pfx("10.8.1.250/32")) })
-	time.Sleep(50 * time.Millisecond)
-	if reads := n.w.Counters().Reads - before.Reads; reads > 100 {
-		t.Errorf("%d readings for one burst of 500 changes", reads)
-	}
-
-	before = n.w.Counters()
-	ip(t, "link", "set", "eth0", "txqueuelen", "77") // an event, but nothing that matters
-	eventually(t, "another reading", func() bool { return n.w.Counters().Reads > before.Reads })
-	time.Sleep(50 * time.Millisecond)
-	if p := n.w.Counters().Published; p != before.Published {
-		t.Error("a snapshot without a difference was published")
-	}
-
-	for _, on := range []bool{true, false} {
-		sysctl(t, "net/ipv6/conf/eth0/forwarding", map[bool]string{true: "1", false: "0"}[on])
-		n.firstSince(t, time.Time{}, "IPv6 forwarding", func(s host.State) bool { return s.Link("eth0").Forwarding6 == on })
-	}
-	ip(t, "link", "set", "eth0", "address", "02:00:00:00:12:34")
-	n.firstSince(t, time.Time{}, "the new MAC", func(s host.State) bool { return s.Link("eth0").MAC == [6]byte{2, 0, 0, 0, 0x12, 0x34} })
-	ip(t, "link", "set", "eth0p", "down")
-	n.firstSince(t, time.Time{}, "the carrier's loss", func(s host.State) bool { l := s.Link("eth0"); return l.Up && !l.Running })
-}
-
-// setFlags sets an interface up or down without the cost of a process.
-func setFlags(t *testing.T, dev string, up bool) {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	defer unix.Close(fd)
-	r, err := unix.NewIfreq(dev)
-	must(t, err)
-	must(t, unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r))
-	r.SetUint16(r.Uint16() &^ unix.IFF_UP)
-	if up {
-		r.SetUint16(r.Uint16() | unix.IFF_UP)
-	}
-	must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r))
-}
-
-// TestWatcherOverflow: events that did not fit are made up for by reading everything.
-func TestWatcherOverflow(t *testing.T) {
-	b := eth0(t)
-	n := newNode(t, "", 1) // the kernel's least, about 2 kB
-	n.run(t)
-	i := index(t, b, "eth0")
-	for round := range 20 {
-		for j := range 200 {
-			must(t, b.AddAddress(i, addr(fmt.Sprintf("10.8.%d.%d/32", round, j+1))))
-		}
-		if n.w.Counters().Resubscribed > 0 {
-			break
-		}
-	}
-	if n.w.Counters().Resubscribed == 0 {
-		t.Fatal("no overflow; the test is worth nothing")
-	}
-	must(t, b.AddAddress(i, addr("10.10.10.10/32")))
-	n.firstSince(t, time.Time{}, "the last address", func(s host.State) bool { return s.Has("eth0", pfx("10.10.10.10/32")) })
-	must(t, exec.Command("ip", "link", "del", "eth0").Run())
-	n.firstSince(t, time.Time{}, "the link's end", func(s host.State) bool { return !slices.Contains(slices.Collect(maps.Keys(s.Links)), "eth0") })
 }

@@ -1,0 +1,151 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/host"
+)
+
+// TestWatcher: the first change after a quiet time is seen at once, a burst in few readings, nothing new in none.
+func TestWatcher(t *testing.T) {
+	b := eth0(t)
+	n := newNode(t, "", 0)
+	n.run(t)
+	time.Sleep(100 * time.Millisecond)
+
+	var took []time.Duration
+	for range 5 {
+		for _, up := range []bool{false, true} {
+			since := time.Now()
+			setFlags(t, "eth0", up)
+			took = append(took, n.firstSince(t, since, fmt.Sprint("up ", up), func(s host.State) bool { return s.Link("eth0").Up == up }))
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	t.Logf("link changes seen after %v", took)
+	if best := slices.Min(took); best > 10*time.Millisecond {
+		t.Errorf("a link change is seen after %v at best", best)
+	}
+
+	time.Sleep(100 * time.Millisecond)
+	before := n.w.Counters()
+	i := index(t, b, "eth0")
+	for j := range 500 {
+		must(t, b.AddAddress(i, addr(fmt.Sprintf("10.8.%d.%d/32", j/250, j%250+1))))
+	}
+	n.firstSince(t, time.Time{}, "the last address", func(s host.State) bool { return s.Has("eth0", pfx("10.8.1.250/32")) })
+	time.Sleep(50 * time.Millisecond)
+	if reads := n.w.Counters().Reads - before.Reads; reads > 100 {
+		t.Errorf("%d readings for one burst of 500 changes", reads)
+	}
+
+	before = n.w.Counters()
+	ip(t, "link", "set", "eth0", "txqueuelen", "77") // an event, but nothing that matters
+	eventually(t, "another reading", func() bool { return n.w.Counters().Reads > before.Reads })
+	time.Sleep(50 * time.Millisecond)
+	if p := n.w.Counters().Published; p != before.Published {
+		t.Error("a snapshot without a difference was published")
+	}
+
+	for _, on := range []bool{true, false} {
+		sysctl(t, "net/ipv6/conf/eth0/forwarding", map[bool]string{true: "1", false: "0"}[on])
+		n.firstSince(t, time.Time{}, "IPv6 forwarding", func(s host.State) bool { return s.Link("eth0").Forwarding6 == on })
+	}
+	ip(t, "link", "set", "eth0", "address", "02:00:00:00:12:34")
+	n.firstSince(t, time.Time{}, "the new MAC", func(s host.State) bool { return s.Link("eth0").MAC == [6]byte{2, 0, 0, 0, 0x12, 0x34} })
+	ip(t, "link", "set", "eth0p", "down")
+	n.firstSince(t, time.Time{}, "the carrier's loss", func(s host.State) bool { l := s.Link("eth0"); return l.Up && !l.Running })
+}
+
+// setFlags sets an interface up or down without the cost of a process.
+func setFlags(t *testing.T, dev string, up bool) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	must(t, err)
+	defer unix.Close(fd)
+	r, err := unix.NewIfreq(dev)
+	must(t, err)
+	must(t, unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, r))
+	r.SetUint16(r.Uint16() &^ unix.IFF_UP)
+	if up {
+		r.SetUint16(r.Uint16() | unix.IFF_UP)
+	}
+	must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r))
+}
+
+// TestWatcherOverflow: events that did not fit are made up for by reading everything.
+func TestWatcherOverflow(t *testing.T) {
+	b := eth0(t)
+	n := newNode(t, "", 1) // the kernel's least, about 2 kB
+	n.run(t)
+	i := index(t, b, "eth0")
+	for round := range 20 {
+		for j := range 200 {
+			must(t, b.AddAddress(i, addr(fmt.Sprintf("10.8.%d.%d/32", round, j+1))))
+		}
+		if n.w.Counters().Resubscribed > 0 {
+			break
+		}
+	}
+	if n.w.Counters().Resubscribed == 0 {
+		t.Fatal("no overflow; the test is worth nothing")
+	}
+	must(t, b.AddAddress(i, addr("10.10.10.10/32")))
+	n.firstSince(t, time.Time{}, "the last address", func(s host.State) bool { return s.Has("eth0", pfx("10.10.10.10/32")) })
+	must(t, exec.Command("ip", "link", "del", "eth0").Run())
+	n.firstSince(t, time.Time{}, "the link's end", func(s host.State) bool { return !slices.Contains(slices.Collect(maps.Keys(s.Links)), "eth0") })
+}
+
+// TestStateIsNeverPartial reads while another socket changes addresses as fast as it can: an address that is left
+// alone is in every snapshot, and a link's change shows although the addresses cannot be read in one go.
+func TestStateIsNeverPartial(t *testing.T) {
+	b := eth0(t)
+	i := index(t, b, "eth0")
+	for j := range 500 { // a dump of several messages
+		must(t, b.AddAddress(i, addr(fmt.Sprintf("10.8.%d.%d/32", j/250, j%250+1))))
+	}
+	reader := newReal(t)
+	_, err := reader.State()
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			for _, p := range []string{"10.7.0.1/32", "10.8.0.1/32"} {
+				_ = b.DelAddress(i, pfx(p))
+				_ = b.AddAddress(i, addr(p))
+			}
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	stale := 0
+	for range 300 {
+		s, err := reader.State()
+		must(t, err)
+		for _, p := range []string{"10.9.0.11/24", "10.8.0.2/32", "10.8.1.250/32"} {
+			if !s.Has("eth0", pfx(p)) {
+				t.Fatalf("%s is missing in a snapshot", p)
+			}
+		}
+		if s.Stale() {
+			stale++
+		}
+	}
+	t.Logf("%d of 300 readings with the addresses of an earlier one", stale)
+	setFlags(t, "eth0", false)
+	s, err := reader.State()
+	must(t, err)
+	if s.Link("eth0").Up {
+		t.Error("the link's going down is not in the snapshot")
+	}
+}
