@@ -14,6 +14,7 @@ type builder struct {
 	scripts map[string]*values
 	vips    map[netip.Addr]claim      // who has an address
 	vrids   map[virtualRouter]*values // who has a VRID
+	unclear bool                      // some virtual addresses could not be read
 }
 
 // claim is the first place that took an address.

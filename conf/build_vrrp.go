@@ -129,6 +129,7 @@ func (b *builder) version(v *values, in *Instance) {
 	if get[bool](v, "v3_checksum_as_v2") && (in.IPv6 || in.Version == 2) {
 		b.say(Warning, v, "v3_checksum_as_v2", "vrrp_instance.v3_checksum_as_v2/version", "has no effect on this instance", "it concerns version 3 over IPv4 only; take it out")
 	}
+	in.ChecksumAsV2 = in.ChecksumAsV2 && in.Version == 3 && !in.IPv6
 	b.interval(v, in)
 }
 

@@ -259,7 +259,7 @@ func (s *scanner) value(at span) *item {
 			it.list = append(it.list, entry)
 			s.skip(true)
 			if !s.accept(',') && s.peek() != ']' && s.pos == start {
-				s.pos++ // only in text that is no TOML: go on
+				s.pos = min(s.pos+1, len(s.text)) // only in text that is no TOML: go on
 			}
 		}
 	case '{':
@@ -274,7 +274,7 @@ func (s *scanner) value(at span) *item {
 			s.assignment(it)
 			s.skip(true)
 			if !s.accept(',') && s.peek() != '}' && s.pos == start {
-				s.pos++
+				s.pos = min(s.pos+1, len(s.text))
 			}
 		}
 	default:

@@ -54,6 +54,14 @@ func shown(it *item) string {
 	return fmt.Sprint(it.value)
 }
 
+// shown names the value of the key, unless it is a password.
+func (f field) shown() string {
+	if f.k.secret {
+		return "the value"
+	}
+	return shown(f.it)
+}
+
 // wrongType reports a value of another TOML type.
 func (f field) wrongType(want string) (any, bool) {
 	is := " is no " + want
@@ -70,7 +78,7 @@ func (f field) wrongType(want string) (any, bool) {
 			is = " is a boolean, not a " + want
 		}
 	}
-	return f.bad("type", shown(f.it)+is)
+	return f.bad("type", f.shown()+is)
 }
 
 // parseBool reads true or false.
@@ -193,14 +201,14 @@ func parseText(f field) (any, bool) {
 		return f.wrongType("string")
 	}
 	if n := int64(len(s)); n < f.k.min || n > f.k.max {
-		message := fmt.Sprintf("%s has %d bytes", shown(f.it), n)
+		message := fmt.Sprintf("%s has %d bytes", f.shown(), n)
 		if n == 0 {
 			message = "is empty"
 		}
 		return f.badAt(f.it, f.path, "length", message, fmt.Sprintf("must be a string of %d..%d bytes", f.k.min, f.k.max))
 	}
 	if !printable(s) {
-		return f.badAt(f.it, f.path, "characters", shown(f.it)+" contains a control character", "must be a string of printable characters, on one line")
+		return f.badAt(f.it, f.path, "characters", f.shown()+" contains a control character", "must be a string of printable characters, on one line")
 	}
 	return s, true
 }

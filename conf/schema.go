@@ -20,6 +20,7 @@ type key struct {
 	def     any      // the finished value when the key is not given; nil: none, or defText says what happens
 	defText string   // the default in words, where it is not a constant
 	need    bool     // must be given
+	secret  bool     // the value is never shown
 	block   *block   // of tables
 	doc     string   // what it does, in one or two sentences
 	note    string   // added to what is allowed in an error
@@ -132,6 +133,9 @@ func shortTime(d time.Duration) string {
 // must returns the sentence that tells what is allowed for a key.
 func (k *key) must() string {
 	text := "must be " + k.allowed()
+	if k.block != nil {
+		text = "write it as " + k.block.header
+	}
 	if k.kind.name == "choice" && len(k.words) > 1 {
 		text = "must be one of " + k.allowed()
 	}

@@ -42,7 +42,7 @@ var authBlock = &block{
 	doc:    "The plain-text password of VRRP version 2. It is readable on the wire and keeps out misconfigured neighbours, nobody else.",
 	keys: []*key{
 		{name: "auth_type", kind: choiceKind, words: []string{"PASS"}, need: true, doc: "PASS."},
-		{name: "auth_pass", kind: textKind, min: 1, max: 255, need: true, doc: "The password. Only the first 8 bytes are sent."},
+		{name: "auth_pass", kind: textKind, min: 1, max: 255, need: true, secret: true, doc: "The password. Only the first 8 bytes are sent."},
 	},
 }
 

@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,13 +42,21 @@ func (s *source) position(offset int) (line, col int) {
 	return i + 1, utf8.RuneCountInString(s.text[s.lines[i]:offset]) + 1
 }
 
-// line returns the text of line n (from 1) without its end.
+// secret finds the value of a key that may be a password, misspelt ones too.
+var secret = regexp.MustCompile(`(?i)(pas+[\w-]*["']?\s*=\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,}]+)`)
+
+// line returns the text of line n (from 1) without its end and with passwords
+// blotted out: it goes to terminals and logs.
 func (s *source) line(n int) string {
 	text := s.text[s.lines[n-1]:]
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}
-	return strings.TrimSuffix(text, "\r")
+	text = strings.TrimSuffix(text, "\r")
+	if m := secret.FindStringSubmatchIndex(text); m != nil {
+		text = text[:m[4]] + strings.Repeat("*", utf8.RuneCountInString(text[m[4]:m[5]])) + text[m[5]:]
+	}
+	return text
 }
 
 // locate fills in the place of d from a span.

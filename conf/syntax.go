@@ -45,6 +45,7 @@ var syntaxAdvice = []struct{ part, message, detail string }{
 	{`unexpected EOF; expected "'`, "the closing quote is missing", `close the string`},
 	{"expected a comma (',') or array terminator", "a comma or ] is missing in the array", `separate the entries with commas: ["10.9.0.100", "10.9.0.101"]`},
 	{"expected a comma or an inline table terminator", "a comma or } is missing in the table", `separate the keys with commas: { path = "/", status_code = 200 }`},
+	{"but got ']' instead", "there is a ] too many", `write [global_defs] or, for what there can be several of, [[virtual_server]]`},
 	{"top-level item to end with a newline", "there is something after the end of the value", `one key a line; strings with blanks need quotes around the whole`},
 	{"expected end of table array name", "]] is missing", `write [[virtual_server]]`},
 	{"to end table name", "the closing ] is missing", `write [vrrp_instance.NAME]; a name with other characters than letters, digits, _ and - needs quotes: [vrrp_instance."a.b"]`},
