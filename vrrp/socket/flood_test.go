@@ -35,8 +35,8 @@ func TestFlood(t *testing.T) {
 				frame = good
 			}
 			wire.inject(t, frame)
-			for i%50 == 0 && time.Since(start) < time.Duration(i/50)*time.Millisecond {
-				runtime.Gosched()
+			if i%50 == 0 {
+				time.Sleep(time.Until(start.Add(time.Duration(i/50) * time.Millisecond)))
 			}
 		}
 		took := time.Since(start)
@@ -55,9 +55,14 @@ func TestFlood(t *testing.T) {
 		if allocs > n/20 {
 			t.Errorf("IPv6 %v: %d allocations for %d packets", v6, allocs, n)
 		}
-		if good := len(e.all()); good < n/1000/2 {
-			t.Errorf("IPv6 %v: %d of %d adverts delivered", v6, good, n/1000)
+		// On a machine busy with other things the reader may be kept from its
+		// CPU for longer than the buffer lasts: then some are lost, and counted.
+		if e.drops.count(packet.DropOverrun) == 0 && len(e.all()) != n/1000 {
+			t.Errorf("IPv6 %v: %d of %d adverts delivered without an overrun", v6, len(e.all()), n/1000)
 		}
+		during := len(e.all())
+		wire.inject(t, good)
+		eventually(t, "an advert after the flood", func() bool { return len(e.all()) == during+1 })
 		if queues := w.receiveQueues(t); queues != 0 {
 			t.Errorf("IPv6 %v: %d sockets with packets left to read", v6, queues)
 		}
