@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // LinkDown takes the node's own end of a cable down (administratively down).
@@ -50,15 +53,35 @@ func (n *Node) setLink(where *Node, dev, state string) time.Time {
 
 // Isolate makes the switch drop every frame from and to the node, while the
 // node keeps its carrier. Rejoin ends it.
-func (n *Node) Isolate(i int) time.Time { return n.portState(i, "disabled") }
+func (n *Node) Isolate(i int) time.Time { return n.portState(i, 0) }
 
 // Rejoin ends Isolate.
-func (n *Node) Rejoin(i int) time.Time { return n.portState(i, "forwarding") }
+func (n *Node) Rejoin(i int) time.Time { return n.portState(i, 3) }
 
-func (n *Node) portState(i int, state string) time.Time {
+// portState sets the state of the node's port in the bridge (BR_STATE_…).
+func (n *Node) portState(i int, state uint8) time.Time {
 	n.lab.t.Helper()
+	sw := n.lab.sw
+	link, err := sw.handle.LinkByName(n.port(i))
+	if err != nil {
+		n.lab.t.Fatalf("lab: finding the port of %s: %v", n.Name, err)
+	}
+	req := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+	msg := nl.NewIfInfomsg(unix.AF_BRIDGE)
+	msg.Index = int32(link.Attrs().Index)
+	req.AddData(msg)
+	info := nl.NewRtAttr(unix.IFLA_PROTINFO|unix.NLA_F_NESTED, nil)
+	info.AddRtAttr(nl.IFLA_BRPORT_STATE, []byte{state})
+	req.AddData(info)
 	at := time.Now()
-	n.lab.sw.Exec("bridge", "link", "set", "dev", n.port(i), "state", state)
+	err = sw.Go(func() error {
+		at = time.Now()
+		_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+		return err
+	})
+	if err != nil {
+		n.lab.t.Fatalf("lab: setting the port of %s to state %d: %v", n.Name, state, err)
+	}
 	return at
 }
 
