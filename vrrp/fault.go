@@ -2,10 +2,6 @@ package vrrp
 
 import "time"
 
-// pendingReason is the reason of a FAULT whose causes are gone while a tracker has
-// not told its first result.
-const pendingReason = "waiting for the first result of a tracker"
-
 // inFault handles an event in FAULT: deaf and mute until the environment is usable
 // again, then as after a start.
 func (m *Machine) inFault(now time.Time, ev Event) {
@@ -17,8 +13,8 @@ func (m *Machine) inFault(now time.Time, ev Event) {
 	switch reason := m.fault(); {
 	case reason != "":
 		m.reason = reason
-	case m.env.Pending:
-		m.reason = pendingReason
+	case m.env.Pending != "":
+		m.reason = m.pendingReason()
 	default:
 		m.startup(now)
 	}

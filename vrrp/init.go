@@ -17,7 +17,8 @@ func (m *Machine) inInit(now time.Time, ev Event) {
 	switch reason := m.fault(); {
 	case reason != "":
 		m.enterFault(now, reason)
-	case m.env.Pending: // silently until the tracker has a result
+	case m.env.Pending != "": // no transition until the tracker has a result
+		m.reason = m.pendingReason()
 	default:
 		m.startup(now)
 	}

@@ -58,7 +58,7 @@ const (
 
 // New returns a machine in INIT. It leaves INIT with the first usable environment.
 func New(cfg Config) *Machine {
-	m := &Machine{actions: make([]Action, 0, 8)}
+	m := &Machine{actions: make([]Action, 0, 8), reason: "waiting for the state of " + cfg.Interface}
 	m.setConfig(&cfg)
 	m.masterInterval = m.cfg.AdvertInterval
 	return m
@@ -104,6 +104,10 @@ func (m *Machine) Deadline() (time.Time, bool) { return m.deadline, !m.deadline.
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }
+
+// AddressMismatch reports whether the last admitted advert listed other addresses
+// than ours, though some in common.
+func (m *Machine) AddressMismatch() bool { return m.mismatch }
 
 // DownInterval is the current Master_Down_Interval: how long after the last
 // advert of a master this router would take over.
@@ -177,6 +181,9 @@ func (m *Machine) fault() string {
 	}
 	return ""
 }
+
+// pendingReason tells what a router that could start waits for.
+func (m *Machine) pendingReason() string { return "waiting for the first result of " + m.env.Pending }
 
 // learn notes an accepted advert: who is master, and in version 3 its interval
 // (RFC 9568 §6.4.2).

@@ -64,7 +64,7 @@ func genConfig(t *rapid.T) Config {
 
 func genEnv(t *rapid.T) Env {
 	env := Env{Source: netip.MustParseAddr("10.9.0.5"), Weight: rapid.IntRange(-100, 100).Draw(t, "weight")}
-	env.Pending = rapid.IntRange(0, 5).Draw(t, "pending") == 0
+	env.Pending = rapid.SampledFrom([]string{"", "", "", "", "script chk"}).Draw(t, "pending")
 	if rapid.IntRange(0, 5).Draw(t, "fault") == 0 {
 		env.Faults = []string{"eth0 is down"}
 	}

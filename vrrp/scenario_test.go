@@ -133,7 +133,7 @@ func (s *scenario) env(d *datadriven.TestData) Env {
 				e.Faults = append(e.Faults, strings.ReplaceAll(v, "_", " "))
 			}
 		case "pending":
-			e.Pending = true
+			e.Pending = "script chk"
 		case "weight":
 			w, err := strconv.Atoi(a.Vals[0])
 			if err != nil {

@@ -125,8 +125,8 @@ func (r *Router) environment(in *instance) vrrp.Env {
 			t.apply(&env, true, fmt.Sprintf("script %s succeeds", t.Name))
 		case known:
 			t.apply(&env, false, fmt.Sprintf("script %s failed", t.Name))
-		case t.Weight == 0:
-			env.Pending = true
+		case t.Weight == 0 && env.Pending == "":
+			env.Pending = "script " + t.Name
 		}
 	}
 	if !in.foughtUntil.IsZero() {

@@ -226,7 +226,7 @@ func TestTrackScript(t *testing.T) {
 		track := func(in *Instance) { in.TrackScripts = []Track{{Name: "chk"}, {Name: "load", Weight: -50}} }
 		d1 := n.add("d1", "10.9.0.1", config(200, track))
 		n.run(time.Minute)
-		d1.wantState(vrrp.Init, "")
+		d1.wantState(vrrp.Init, "waiting for the first result of script chk")
 		if got := d1.take(); len(got) != 0 {
 			t.Errorf("not silent before the first result:\n%s", text(got))
 		}
@@ -349,6 +349,32 @@ func TestO14ForeignCluster(t *testing.T) {
 		n.lan.Inject(foreign(250, "10.9.0.50", vip.String()))
 		n.run(0)
 		d1.wantState(vrrp.Backup, "10.9.0.50 has the higher priority 250")
+	})
+}
+
+// TestAddressMismatchIsNoted: some addresses in common are enough to act on, and
+// worth a word, once.
+func TestAddressMismatchIsNoted(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		n.add("d1", "10.9.0.1", config(200, func(in *Instance) {
+			in.Addresses = append(in.Addresses, netip.MustParseAddr("10.9.0.101"))
+		}))
+		d2 := n.add("d2", "10.9.0.2", config(100))
+		n.run(time.Minute)
+		n.wantOwners("d1")
+		d2.mu.Lock()
+		if len(d2.notes) != 1 || !strings.HasPrefix(d2.notes[0].Text, "10.9.0.1 advertises other addresses") {
+			t.Errorf("notes are %v", d2.notes)
+		}
+		d2.mu.Unlock()
+		if !d2.status("VI_1").Status.AddressMismatch {
+			t.Error("status does not show it")
+		}
+		n.nodes["d1"].apply(config(200))
+		n.run(2 * time.Second)
+		if d2.status("VI_1").Status.AddressMismatch {
+			t.Error("status still shows it")
+		}
 	})
 }
 

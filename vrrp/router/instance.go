@@ -20,6 +20,7 @@ type instance struct {
 
 	foughtUntil time.Time
 	foughtVIP   string
+	mismatch    bool      // the last advert listed other addresses, and that was noted
 	listenUntil time.Time // a late tick waits until then for adverts in the sockets
 
 	sent, sendErrors, receivedCount, masters uint64

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -131,6 +132,9 @@ func (r *Router) HostState(links map[string]Link) {
 // TrackResult tells the state of a script: it is debounced by the caller.
 func (r *Router) TrackResult(script string, ok bool) {
 	r.post(func() {
+		if last, known := r.scripts[script]; known && last == ok {
+			return
+		}
 		r.scripts[script] = ok
 		r.refresh()
 	})
@@ -219,6 +223,12 @@ func (r *Router) receive(p *socket.Received) {
 		return
 	}
 	in.receivedCount++
+	if in.machine.AddressMismatch() != in.mismatch {
+		in.mismatch = !in.mismatch
+		if in.mismatch {
+			r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
+		}
+	}
 	r.feed(in, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
 }
 
