@@ -72,7 +72,7 @@ func initScript(argv []string, scratch string, o Options) string {
 	p("status=$?")
 	p("printf '%%s' %s", quote(markerEnd))
 	p("echo $status >%s/%s.new && mv %s/%s.new %s/%s; sync", scratch, statusFile, scratch, statusFile, scratch, statusFile)
-	p("halt -f -p >/dev/null 2>&1 || poweroff -f >/dev/null 2>&1")
+	p("halt -f -p >/dev/null 2>&1 || poweroff -f >/dev/null 2>&1 || echo o >/proc/sysrq-trigger")
 	p("exit 0")
 	return b.String()
 }

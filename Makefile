@@ -1,0 +1,79 @@
+# vipd: build, test, try. "make help" lists the targets.
+
+GO       ?= go
+BIN      := bin
+PREFIX   ?= /usr/local
+FUZZTIME ?= 30s
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# Packages whose tests boot the user-mode kernel (where the host has no IPVS).
+# Binaries built with -race do not run there.
+UML      = $(shell grep -rlE '\buml\.Main\b|\blab\.Main\b' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
+# The rest of the product: quick, and run with the race detector.
+UNIT     = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './test/*' -not -path '*/testdata/*' -printf '%h\n' | sort -u))
+# Whatever uses a site of namespaces, one package after the other: they measure
+# times and must not compete for the CPU.
+LAB      = $(sort ./test/... $(filter-out ./test/%,$(UML)))
+
+export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
+
+.DEFAULT_GOAL := build
+.PHONY: build vipd setup lint test unit race labs fuzz bench demo lab install clean help
+
+build: ## build the static binary bin/vipd
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/vipd ./cmd/vipd
+
+setup: ## install what the tests need and is missing (Debian, as root)
+	@test/setup.sh
+
+$(BIN)/staticcheck: test/tools/go.mod test/tools/go.sum
+	@mkdir -p $(BIN)
+	cd test/tools && $(GO) build -o ../../$(BIN)/staticcheck honnef.co/go/tools/cmd/staticcheck
+
+lint: $(BIN)/staticcheck ## formatting, go vet and staticcheck must have nothing to say
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path '*/testdata/*')); \
+	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(BIN)/staticcheck ./...
+
+race: ## tests of the product's packages, with the race detector
+	$(GO) test -race -count=1 -timeout 5m $(UNIT)
+
+unit: ## the same without it (allocation and timing tests count here)
+	$(GO) test -count=1 -timeout 5m $(UNIT)
+
+labs: build ## tests in network namespaces and in the user-mode kernel
+	$(GO) test -p 1 -count=1 -timeout 10m $(LAB)
+
+test: ## everything: lint, race, unit, labs (installs what is missing)
+	@$(MAKE) --no-print-directory setup
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory race
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory labs
+
+fuzz: ## every fuzz target for FUZZTIME (30s) each
+	@set -e; grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+	  for target in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
+	    echo "== $$target in $$(dirname $$file), $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)"; \
+	  done; done
+
+bench: ## all benchmarks, once
+	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
+
+demo: setup build ## two directors, three servers, take-overs, in 90 s on a real kernel
+	$(GO) run ./test/demo
+
+lab: setup build ## the same site, and a shell in it
+	$(GO) run ./test/demo -shell
+
+install: build ## install vipd below PREFIX (/usr/local)
+	install -D -m 0755 $(BIN)/vipd $(DESTDIR)$(PREFIX)/sbin/vipd
+
+clean: ## remove what was built
+	rm -rf $(BIN) coverage.out
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  %-9s %s\n", $$1, $$2}'
