@@ -34,8 +34,9 @@
 //
 //   - Listening begins when the environment becomes usable (link up, address there,
 //     trackers heard), so NoPreempt holds after a reboot with a slow link.
-//   - A losing advert is answered with an advert and announcements; answers keep
-//     min(10 ms, interval/2) apart and what falls between is answered together.
+//   - A losing advert is answered with an advert and announcements. Answers keep
+//     min(10 ms, interval/2) apart and announcements 200 ms; what falls between is
+//     answered together at the end of it.
 //   - A MASTER that yields sends one last advert. It loses by definition, so it
 //     moves nothing, but a winner that was deaf to us all along never left MASTER
 //     and learns from it that it must announce again.

@@ -32,8 +32,10 @@ type Machine struct {
 	mismatch       bool          // it listed other addresses than ours
 	cause          cause         // what a takeover would be due to
 
-	answered time.Time // last time a losing advert was answered
-	owed     owed      // what the coming advert answers
+	answered     time.Time // last time another's advert was answered
+	announced    time.Time // last time the addresses were announced because of one
+	owedAdvert   bool      // the coming advert is an answer that was put off
+	owedAnnounce bool      // announcements were put off
 
 	actions []Action
 }
@@ -45,15 +47,6 @@ const (
 	causeSilence  cause = iota // nothing heard
 	causeResigned              // the master sent priority 0
 	causeBetter                // only adverts of a lower priority were heard
-)
-
-// owed says what an answer that was put off has to contain.
-type owed uint8
-
-const (
-	owedNothing  owed = iota
-	owedAdvert        // an advert
-	owedAnnounce      // an advert and a burst of announcements
 )
 
 // New returns a machine in INIT. It leaves INIT with the first usable environment.

@@ -111,6 +111,48 @@ func TestMalformedEventsAreNotes(t *testing.T) {
 	}
 }
 
+// TestLosingFloodIsBounded: whatever the rate of losing adverts, ours and our
+// announcements stay bounded, and the last losing advert is followed by both.
+func TestLosingFloodIsBounded(t *testing.T) {
+	for _, gap := range []time.Duration{10 * time.Microsecond, 3 * time.Millisecond, 150 * time.Millisecond} {
+		m := New(testConfig())
+		m.Handle(epoch, Event{Kind: EventEnv, Env: Env{Source: netip.MustParseAddr("10.9.0.2")}})
+		now, _ := m.Deadline()
+		m.Handle(now, Event{Kind: EventTick})
+		worse := &packet.Advert{Version: 3, VRID: 51, Priority: 50, Interval: time.Second, Addrs: testConfig().Addresses}
+		adverts, bursts := 0, 0
+		var last, lastAdvert, lastBurst time.Time
+		count := func(actions []Action) {
+			for _, a := range actions {
+				switch a.Kind {
+				case SendAdvert:
+					adverts, lastAdvert = adverts+1, now
+				case Announce:
+					bursts, lastBurst = bursts+1, now
+				}
+			}
+		}
+		ticks := func(until time.Time) {
+			for at, _ := m.Deadline(); !at.After(until); at, _ = m.Deadline() {
+				now = at
+				count(m.Handle(now, Event{Kind: EventTick}))
+			}
+			now = until
+		}
+		end := now.Add(time.Second)
+		for now.Before(end) {
+			count(m.Handle(now, Event{Kind: EventAdvert, Advert: worse, From: netip.MustParseAddr("10.9.0.1")}))
+			last = now
+			ticks(now.Add(gap))
+		}
+		ticks(last.Add(announceGap))
+		if adverts > 110 || bursts > 7 || lastAdvert.Before(last) || lastBurst.Before(last) {
+			t.Errorf("one every %v: %d adverts, %d bursts, the last %v and %v after the last losing one",
+				gap, adverts, bursts, lastAdvert.Sub(last), lastBurst.Sub(last))
+		}
+	}
+}
+
 // TestAdvertPathDoesNotAllocate covers what happens for every advert received or
 // sent: a flood must not make garbage.
 func TestAdvertPathDoesNotAllocate(t *testing.T) {
@@ -141,7 +183,7 @@ func TestAdvertPathDoesNotAllocate(t *testing.T) {
 		"ignored in BACKUP": func() { backup.Handle(now, Event{Kind: EventAdvert, Advert: worse, From: from}) },
 		"foreign":           func() { backup.Admit(foreign, from, 255) },
 		"losing in MASTER": func() {
-			now = now.Add(maxAnswerGap)
+			now = now.Add(announceGap)
 			master.Handle(now, Event{Kind: EventAdvert, Advert: worse, From: from})
 		},
 		"sent": func() {

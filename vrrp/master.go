@@ -8,9 +8,14 @@ import (
 	"vipd/vrrp/packet"
 )
 
-// maxAnswerGap is the longest pause between two answers to losing adverts. The
-// pause is half an interval when that is shorter.
-const maxAnswerGap = 10 * time.Millisecond
+const (
+	// answerGap is the least time between two answers to others' adverts, or half
+	// an interval when that is shorter.
+	answerGap = 10 * time.Millisecond
+	// announceGap is the least time between two bursts of announcements that
+	// others' adverts lead to: a MASTER that is deaf to us sends one every interval.
+	announceGap = 200 * time.Millisecond
+)
 
 // inMaster handles an event in MASTER (RFC 9568 §6.4.3).
 func (m *Machine) inMaster(now time.Time, ev Event) {
@@ -35,25 +40,25 @@ func (m *Machine) masterTick(now time.Time) {
 		m.note("Tick %v before the deadline", m.deadline.Sub(now))
 		return
 	}
-	if m.owed != owedNothing {
+	if m.owedAdvert {
 		m.answered = now
 	}
 	due := m.deadline
 	if now.Sub(due) >= m.cfg.AdvertInterval {
 		due = now
 	}
-	m.send(due)
+	m.send(now, due)
 }
 
 // send sends an advert, with the announcements owed, and puts the next advert one
 // interval after due.
-func (m *Machine) send(due time.Time) {
+func (m *Machine) send(now, due time.Time) {
 	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
-	if m.owed == owedAnnounce {
-		m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
-	}
-	m.owed = owedNothing
+	m.owedAdvert = false
 	m.deadline = due.Add(m.cfg.AdvertInterval)
+	if m.owedAnnounce {
+		m.reassert(now)
+	}
 }
 
 // masterAdvert is the receive rule of MASTER.
@@ -62,7 +67,7 @@ func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 	own := m.priority()
 	switch {
 	case a.Priority == packet.PriorityStop:
-		m.answer(now, owedAdvert)
+		m.answer(now)
 	case a.Priority > own:
 		m.yield(now, a, from, fmt.Sprintf("%v has the higher priority %d (ours %d)", from, a.Priority, own))
 	case a.Priority == own && m.env.Source.Less(from):
@@ -70,37 +75,45 @@ func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 	case m.cfg.LowerPrioNoAdvert:
 		m.reassert(now)
 	default:
-		m.answer(now, owedAnnounce)
+		m.owedAnnounce = true
+		m.answer(now)
 	}
 }
 
-// answer answers an advert at once (RFC 9568 §6.4.3), with announcements when the
-// sender may have made its own. Answers keep a small distance: what comes earlier
-// is answered together, so that neither a queue of old adverts after a pause nor a
-// flood makes us flood the network.
-func (m *Machine) answer(now time.Time, what owed) {
-	m.owed = max(m.owed, what)
-	if next := m.answered.Add(m.answerGap()); now.Before(next) {
-		if next.Before(m.deadline) {
-			m.deadline = next
-		}
+// answer answers an advert with one at once (RFC 9568 §6.4.3). Answers keep a
+// small distance: what comes earlier is answered together, so that neither a queue
+// of old adverts after a pause nor a flood makes us flood the network.
+func (m *Machine) answer(now time.Time) {
+	if next := m.answered.Add(min(answerGap, m.cfg.AdvertInterval/2)); now.Before(next) {
+		m.owedAdvert = true
+		m.advance(next)
 		return
 	}
 	m.answered = now
-	m.send(now)
+	m.send(now, now)
 }
 
-// reassert announces without an advert (LowerPrioNoAdvert), as seldom as answer.
+// reassert announces the addresses again because another router may have announced
+// them too. What would come too soon after the last time is put off, never dropped:
+// the other's last announcement must be followed by one of ours.
 func (m *Machine) reassert(now time.Time) {
-	if now.Before(m.answered.Add(m.answerGap())) {
-		m.owed = owedAnnounce // with the next advert
+	next := m.announced.Add(announceGap)
+	if m.owedAnnounce = now.Before(next); !m.owedAnnounce {
+		m.announced = now
+		m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
 		return
 	}
-	m.answered = now
-	m.do(Action{Kind: Announce, Burst: BurstLowerPrio})
+	if !m.cfg.LowerPrioNoAdvert { // else with the next advert that is due anyway
+		m.advance(next)
+	}
 }
 
-func (m *Machine) answerGap() time.Duration { return min(maxAnswerGap, m.cfg.AdvertInterval/2) }
+// advance lets the next advert come earlier.
+func (m *Machine) advance(to time.Time) {
+	if to.Before(m.deadline) {
+		m.deadline = to
+	}
+}
 
 // masterEnv takes a new environment. A priority that fell is told at once: a
 // better BACKUP starts to count that much earlier.
@@ -113,7 +126,7 @@ func (m *Machine) masterEnv(now time.Time, env *Env) {
 		return
 	}
 	if m.priority() < before {
-		m.send(now)
+		m.send(now, now)
 	}
 }
 
@@ -121,8 +134,8 @@ func (m *Machine) masterEnv(now time.Time, env *Env) {
 // advert first, so that another master withdraws as early as possible.
 func (m *Machine) enterMaster(now time.Time, reason string) {
 	m.forget() // the interval learned was the old master's
-	m.answered, m.owed = time.Time{}, owedNothing
-	m.send(now)
+	m.answered, m.announced, m.owedAdvert, m.owedAnnounce = time.Time{}, time.Time{}, false, false
+	m.send(now, now)
 	m.do(Action{Kind: AddAddresses})
 	m.do(Action{Kind: Announce, Burst: BurstMaster})
 	m.enter(now, Master, reason)
@@ -148,7 +161,6 @@ func (m *Machine) resign() {
 
 // release gives up what a MASTER has.
 func (m *Machine) release() {
-	m.owed = owedNothing
 	m.do(Action{Kind: StopAnnounce})
 	m.do(Action{Kind: RemoveAddresses})
 }

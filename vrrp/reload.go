@@ -20,6 +20,6 @@ func (m *Machine) reconfigure(now time.Time, cfg *Config) {
 	case m.state == Master && (m.cfg.AdvertInterval != oldInterval || m.priority() < oldPriority):
 		// Told at once: others that learned a shorter interval would otherwise
 		// take over before the next advert.
-		m.send(now)
+		m.send(now, now)
 	}
 }
