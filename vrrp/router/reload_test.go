@@ -237,6 +237,30 @@ func TestBrokenAlarm(t *testing.T) {
 	})
 }
 
+// earlyAlarm comes too early.
+type earlyAlarm struct{ timerAlarm }
+
+func (a *earlyAlarm) Set(at time.Time) error {
+	early := time.Until(at) / 2
+	if early < time.Microsecond {
+		early = time.Until(at)
+	}
+	return a.timerAlarm.Set(time.Now().Add(early))
+}
+
+// TestEarlyAlarm: an alarm that comes too early must not be the last one.
+func TestEarlyAlarm(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.boot("d1", config(200))
+		d1.router.post(func() { d1.router.ports.Alarm = &earlyAlarm{*newTimerAlarm()} })
+		d1.setLinks(map[string]Link{"eth0": link(2, "10.9.0.1")})
+		n.run(13300 * time.Millisecond)
+		if got := times(d1.take(), "VI_1 advert"); len(got) != 11 || got[10] != 13218750*time.Microsecond {
+			t.Errorf("adverts at %v", got)
+		}
+	})
+}
+
 func TestLimiter(t *testing.T) {
 	l, now := limiter{}, time.Unix(1000, 0)
 	k := func(i int) limitKey { return limitKey{text: fmt.Sprint(i)} }

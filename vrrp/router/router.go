@@ -99,6 +99,9 @@ func (r *Router) Run(ctx context.Context) error {
 		case p := <-r.received:
 			r.receive(p)
 		case <-r.ports.Alarm.C():
+			if time.Now().Before(r.next) { // too early or left over: the one that counts must come
+				r.setAlarm()
+			}
 		}
 	}
 }

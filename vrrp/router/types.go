@@ -96,7 +96,7 @@ type Observer interface {
 }
 
 // Alarm wakes the router. Set replaces the time set before; C delivers after it.
-// A delivery too many does no harm. An error of Set ends Run.
+// A delivery too many or too early does no harm. An error of Set ends Run.
 type Alarm interface {
 	Set(at time.Time) error
 	C() <-chan time.Time
