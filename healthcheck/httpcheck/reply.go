@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,11 +53,10 @@ func readReply(r io.Reader, body io.Writer) (status int, err error) {
 
 // head is what is needed of a status line and the header below it.
 type head struct {
-	status   int
-	http10   bool
-	length   string // Content-Length as sent; differing ones joined by ","
-	lengths  bool   // there is a Content-Length
-	encoding string // Transfer-Encoding as sent
+	status    int
+	http10    bool
+	lengths   []string // the Content-Length fields as sent
+	encodings []string // the Transfer-Encoding fields as sent
 }
 
 // hasBody follows RFC 9112 §6.3 for replies to GET.
@@ -120,38 +120,44 @@ func shorten(s string) string {
 
 // field notes the fields that say where the body ends.
 func (h *head) field(name, value string, folded bool) {
+	var values *[]string
 	switch name {
 	case "content-length":
-		switch {
-		case folded:
-			h.length += value
-		case !h.lengths:
-			h.length = value
-		case h.length != value:
-			h.length += "," + value
-		}
-		h.lengths = true
+		values = &h.lengths
 	case "transfer-encoding":
-		if h.encoding != "" && !folded {
-			value = "," + value
-		}
-		h.encoding += value
+		values = &h.encodings
+	default:
+		return
 	}
+	if folded {
+		(*values)[len(*values)-1] += value
+		return
+	}
+	*values = append(*values, value)
+}
+
+// joined gives the one value that fields have, or all of them when they differ.
+func joined(values []string) string {
+	for i := range values {
+		values[i] = strings.TrimSpace(values[i])
+	}
+	return strings.Join(slices.Compact(values), ",")
 }
 
 // readBody reads the body as its header says: chunked, of a length, or up to
 // the end of the connection.
 func (h *head) readBody(in *bufio.Reader, body io.Writer) error {
 	switch {
-	case h.encoding != "" && !h.http10: // HTTP/1.0 has no transfer encodings
-		if !strings.EqualFold(strings.TrimSpace(h.encoding), "chunked") {
-			return fmt.Errorf("transfer encoding %q is not known", shorten(h.encoding))
+	case len(h.encodings) > 0 && !h.http10: // HTTP/1.0 has no transfer encodings
+		if encoding := joined(h.encodings); !strings.EqualFold(encoding, "chunked") {
+			return fmt.Errorf("transfer encoding %q is not known", shorten(encoding))
 		}
 		return readChunks(in, body)
-	case h.lengths:
-		n, err := strconv.ParseUint(strings.TrimSpace(h.length), 10, 63)
+	case len(h.lengths) > 0:
+		length := joined(h.lengths)
+		n, err := strconv.ParseUint(length, 10, 63)
 		if err != nil {
-			return fmt.Errorf("the Content-Length %q is no number", shorten(h.length))
+			return fmt.Errorf("the Content-Length %q is no number", shorten(length))
 		}
 		if n > maxBody {
 			return errBodySize
