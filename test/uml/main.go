@@ -99,6 +99,10 @@ func outputDirs() []string {
 	return dirs
 }
 
+// HostHasIPVS reports whether the running kernel has, or can load, IPVS and what
+// a site of namespaces needs.
+func HostHasIPVS() bool { return hostHas(usualModules()) }
+
 // hostHas reports whether the running kernel has, or can load, all modules.
 func hostHas(modules []string) bool {
 	for _, name := range modules {
