@@ -18,7 +18,7 @@ type Kernel struct {
 	counts     map[ipvs.Target]ipvs.Connections
 	schedulers map[string]bool
 	fail       func(ipvs.Op) error
-	observe    func(ipvs.Op, error, ipvs.Table)
+	observe    func(op ipvs.Op, err error, before, after ipvs.Pool)
 	readErr    error
 	log        []Entry
 	reads      int
@@ -81,6 +81,8 @@ func (k *Kernel) Apply(ops []ipvs.Op) []error {
 	defer k.mu.Unlock()
 	errs := make([]error, len(ops))
 	for i, op := range ops {
+		before := k.table[op.Service.Key]
+		before.Destinations = maps.Clone(before.Destinations)
 		err := k.refuse(op)
 		if err == nil {
 			k.table.Apply(op)
@@ -88,7 +90,7 @@ func (k *Kernel) Apply(ops []ipvs.Op) []error {
 		errs[i] = err
 		k.log = append(k.log, Entry{Op: op, Err: err})
 		if k.observe != nil {
-			k.observe(op, err, k.table)
+			k.observe(op, err, before, k.table[op.Service.Key])
 		}
 	}
 	return errs
@@ -165,8 +167,9 @@ func (k *Kernel) FailRead(err error) {
 	k.readErr = err
 }
 
-// Observe calls f after every operation, with its error and the table, which f must not keep. f must not call k.
-func (k *Kernel) Observe(f func(ipvs.Op, error, ipvs.Table)) {
+// Observe calls f after every operation, with its error and its service before and after. f must not keep the pools and
+// must not call k.
+func (k *Kernel) Observe(f func(op ipvs.Op, err error, before, after ipvs.Pool)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.observe = f

@@ -21,6 +21,7 @@ var errHeld = errors.New("kept in the pool: none of the servers that should repl
 // new wanted table has altered. It reports whether the kernel took everything that was tried.
 func (r *Reconciler) sync(fresh bool) bool {
 	now := time.Now()
+	r.state.lastPass = now
 	ops := ipvs.Diff(r.state.kernel.Table, r.state.want, func(k ipvs.Key) bool { return r.state.owned[k] })
 	r.forget(ops)
 	cut := 0
@@ -134,7 +135,7 @@ func (r *Reconciler) apply(ops []ipvs.Op, now time.Time) bool {
 		default:
 			failed[t.Service] = failed[t.Service] || op.Kind == ipvs.AddService
 			r.fail(op, err, now)
-			ok = false
+			ok, r.state.stale = false, true
 		}
 	}
 	r.mu.Unlock()
@@ -188,7 +189,7 @@ func (r *Reconciler) finish(held []ipvs.Op, now time.Time) {
 	for k := range r.state.owned {
 		_, wanted := r.state.want[k]
 		_, there := r.state.kernel.Table[k]
-		if !wanted && !there {
+		if !wanted && !there && !r.state.stale {
 			delete(r.state.owned, k)
 			shrunk = true
 		}
@@ -205,10 +206,11 @@ func (r *Reconciler) release() error {
 	r.state.want = ipvs.Table{}
 	clear(r.state.failures)
 	r.mu.Unlock()
-	l := loop{Reconciler: r, mustRead: r.state.kernel.Table == nil}
+	l := loop{Reconciler: r}
+	r.state.stale = r.state.stale || r.state.kernel.Table == nil
 	var errs []error
 	for range passes {
-		if l.mustRead {
+		if r.state.stale {
 			if err := l.read(); err != nil {
 				errs = append(errs, err)
 				continue
@@ -217,7 +219,7 @@ func (r *Reconciler) release() error {
 		if r.sync(true) {
 			return nil
 		}
-		l.mustRead = true
+		r.state.stale = true
 		r.mu.Lock()
 		for _, t := range sortedTargets(r.state.failures) {
 			f := r.state.failures[t]

@@ -35,7 +35,8 @@ const (
 
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
-	passes   = 3 // attempts in a row to get in step after an error, before waiting
+	pause    = time.Millisecond // the least time between two passes that nobody asked for
+	passes   = 3                // attempts in a row to get in step after an error, before waiting
 )
 
 // Kernel is the table to keep right. Calls must return in bounded time.
@@ -67,6 +68,7 @@ type Reconciler struct {
 // state is what the loop knows and Status shows.
 type state struct {
 	kernel   ipvs.Snapshot // our services as read, and changed by every acknowledged change; Table is nil before the first read
+	stale    bool          // kernel may be wrong and must be read; used by the loop only
 	want     ipvs.Table    // nil before the first Set; never modified
 	owned    map[ipvs.Key]bool
 	failures map[ipvs.Target]*Failure
@@ -77,6 +79,7 @@ type state struct {
 	fileErr  error
 	lastRead time.Time
 	lastSync time.Time
+	lastPass time.Time // of the loop, successful or not
 	period   time.Duration
 }
 
@@ -180,7 +183,6 @@ func (r *Reconciler) Run(ctx context.Context) error {
 // loop is the part of the state that only Run's goroutine needs.
 type loop struct {
 	*Reconciler
-	mustRead  bool      // the acknowledged table may be wrong
 	readRetry time.Time // when a failed read may be tried again
 	readDelay time.Duration
 	nextCheck time.Time
@@ -192,7 +194,7 @@ type loop struct {
 func (l *loop) step(refresh bool) error {
 	fresh := l.takeWant()
 	if refresh || l.state.kernel.Table == nil {
-		l.mustRead = true
+		l.state.stale = true
 	}
 	if fresh || refresh {
 		l.readRetry = time.Time{}
@@ -200,7 +202,7 @@ func (l *loop) step(refresh bool) error {
 	l.check()
 	var readErr error
 	for range passes {
-		if l.mustRead && !time.Now().Before(l.readRetry) {
+		if l.state.stale && !time.Now().Before(l.readRetry) {
 			readErr = l.read()
 		}
 		if l.state.kernel.Table == nil || l.state.want == nil {
@@ -209,7 +211,7 @@ func (l *loop) step(refresh bool) error {
 		if ok := l.sync(fresh); ok {
 			break
 		}
-		fresh, l.mustRead = false, true
+		fresh, l.state.stale = false, true
 	}
 	return readErr
 }
@@ -230,7 +232,7 @@ func (l *loop) takeWant() bool {
 	}
 	l.mu.Unlock()
 	if grown {
-		l.mustRead = true
+		l.state.stale = true
 		l.saveOwned()
 	}
 	return true
@@ -239,17 +241,17 @@ func (l *loop) takeWant() bool {
 // check looks whether others changed the table, when it is time to.
 func (l *loop) check() {
 	now := time.Now()
-	if l.mustRead || l.state.want == nil || now.Before(l.nextCheck) {
+	if l.state.stale || l.state.want == nil || now.Before(l.nextCheck) {
 		return
 	}
 	if !now.Before(l.nextFull) {
-		l.mustRead = true
+		l.state.stale = true
 		return
 	}
 	same, err := l.kernel.Same(l.state.kernel.Table)
 	l.schedule(time.Since(now))
-	l.mustRead = err != nil || !same
-	l.suspicion = l.mustRead
+	l.state.stale = err != nil || !same
+	l.suspicion = l.state.stale
 }
 
 // schedule sets the time of the next check by what the last one cost.
@@ -270,7 +272,7 @@ func (l *loop) read() error {
 		return l.readFailed(fmt.Errorf("reading the IPVS table: %w", err))
 	}
 	cost := now.Sub(start)
-	l.mustRead, l.readDelay, l.readRetry = false, 0, time.Time{}
+	l.state.stale, l.readDelay, l.readRetry = false, 0, time.Time{}
 	l.nextFull = now.Add(max(FullReadPeriod, time.Duration(float64(cost)*2/MaxLoad)))
 	if l.nextCheck.Before(now) {
 		l.nextCheck = now.Add(CheckPeriod)
@@ -332,15 +334,16 @@ func (l *loop) untilNext() time.Duration {
 	if l.state.want == nil {
 		next = time.Now().Add(time.Hour) // nothing to compare with; a failed read is retried all the same
 	}
-	if l.mustRead || l.state.kernel.Table == nil {
+	if l.state.stale || l.state.kernel.Table == nil {
 		next = l.readRetry
 	}
 	for _, f := range l.state.failures {
-		if f.Next.Before(next) {
+		// What was due in the last pass and not tried waits for something else: its service, or a server to replace it.
+		if f.Next.After(l.state.lastPass) && f.Next.Before(next) {
 			next = f.Next
 		}
 	}
-	return max(time.Until(next), 0)
+	return max(time.Until(next), pause)
 }
 
 func fields(op ipvs.Op) []zap.Field {

@@ -1,0 +1,589 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
+
+	"vipd/ipvs"
+	"vipd/ipvs/ipvstest"
+	"vipd/ipvs/reconcile"
+)
+
+// start runs a reconciler until the test, or the returned function, ends it.
+func start(t *testing.T, k reconcile.Kernel, file string) (*reconcile.Reconciler, func()) {
+	t.Helper()
+	r := reconcile.New(k, file, zap.NewNop())
+	return r, run(t, r)
+}
+
+func run(t *testing.T, r *reconcile.Reconciler) func() {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func web() ipvs.Service   { return ipvstest.Services()[0] }
+func other() ipvs.Service { return ipvstest.Services()[3] }
+
+// table makes a service with servers of the given weights; -1 leaves one out.
+func table(s ipvs.Service, weights ...int) ipvs.Table {
+	t := ipvs.Table{}
+	t.AddService(s)
+	for i, w := range weights {
+		if w >= 0 {
+			t.AddDestination(s.Key, ipvstest.Server(s, i+1, ipvs.DR, w))
+		}
+	}
+	return t
+}
+
+func edit(kind ipvs.OpKind, s ipvs.Service, n, weight int) ipvs.Op {
+	return ipvs.Op{Kind: kind, Service: s, Destination: ipvstest.Server(s, n, ipvs.DR, weight)}
+}
+
+func expect(t *testing.T, k *ipvstest.Kernel, want string) {
+	t.Helper()
+	if got := k.String(); got != want {
+		t.Fatalf("the kernel has\n%swant\n%s", got, want)
+	}
+}
+
+func ops(k *ipvstest.Kernel) string {
+	var b strings.Builder
+	for _, e := range k.TakeLog() {
+		b.WriteString(strings.TrimPrefix(e.Op.String(), "ipvsadm "))
+		if e.Err != nil {
+			fmt.Fprintf(&b, ": %v", e.Err)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestSetDoesWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		expect(t, k, "-A -t 10.9.0.100:80 -s wlc\n-a -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 1\n-a -t 10.9.0.100:80 -r 10.9.1.2:80 -g -w 1\n")
+		k.TakeLog()
+
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		if got := ops(k); got != "" {
+			t.Errorf("the same table again: %s", got)
+		}
+		r.Set(table(web(), 1, 3))
+		synctest.Wait()
+		if got := ops(k); got != "-e -t 10.9.0.100:80 -r 10.9.1.2:80 -g -w 3\n" {
+			t.Errorf("one weight: %s", got)
+		}
+		r.Set(table(other(), 1))
+		synctest.Wait()
+		if got := ops(k); got != "-A -t [2001:db8::100]:80 -s wlc\n-a -t [2001:db8::100]:80 -r [2001:db8::1]:80 -g -w 1\n-D -t 10.9.0.100:80\n" {
+			t.Errorf("another service: %s", got)
+		}
+		if s := r.Status(); !s.InSync() || s.Repairs != 0 || len(s.Failures) != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestNothingBeforeSet: what a predecessor left serves on until it is known what is wanted.
+func TestNothingBeforeSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, file := ipvstest.New(), filepath.Join(t.TempDir(), "ipvs")
+		r, stop := start(t, k, file)
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		stop()
+		k.TakeLog()
+		_, stop = start(t, k, file)
+		time.Sleep(time.Minute)
+		if got := ops(k); got != "" {
+			t.Errorf("without a wanted table: %s", got)
+		}
+		stop()
+	})
+}
+
+// TestRestart: a crash leaves the table; the successor corrects what is wanted in place, deletes what no longer is, and
+// leaves alone what was never ours.
+func TestRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, file := ipvstest.New(), filepath.Join(t.TempDir(), "ipvs")
+		foreign := ipvstest.Services()[6]
+		k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: foreign}, edit(ipvs.AddDestination, foreign, 1, 1))
+		r, stop := start(t, k, file)
+		both := table(web(), 1, 1)
+		both[other().Key] = table(other(), 1)[other().Key]
+		r.Set(both)
+		synctest.Wait()
+		stop()
+		k.TakeLog()
+
+		changed := web()
+		changed.Scheduler, changed.Persistence = "rr", time.Minute
+		r, stop = start(t, k, file)
+		r.Set(table(changed, 1, -1, 5))
+		synctest.Wait()
+		if got, want := ops(k), "-E -t 10.9.0.100:80 -s rr -p 60\n-a -t 10.9.0.100:80 -r 10.9.1.3:80 -g -w 5\n"+
+			"-d -t 10.9.0.100:80 -r 10.9.1.2:80\n-D -t [2001:db8::100]:80\n"; got != want {
+			t.Errorf("after a restart\n%swant\n%s", got, want)
+		}
+		stop()
+		expect(t, k, "-A -t 10.9.0.100:80 -s rr -p 60\n-a -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 1\n-a -t 10.9.0.100:80 -r 10.9.1.3:80 -g -w 5\n"+
+			"-A -f 7 -s rr\n-a -f 7 -r 10.9.1.1:0 -g -w 1\n")
+
+		// Without the record the leftover is a stranger's: losing the file does no other harm.
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		r, stop = start(t, k, file)
+		r.Set(ipvs.Table{})
+		synctest.Wait()
+		if got := ops(k); got != "" {
+			t.Errorf("without the record: %s", got)
+		}
+		stop()
+	})
+}
+
+// TestO37Repair: what others do to our services is put right within 5 s; a new foreign service stays.
+func TestO37Repair(t *testing.T) {
+	for name, harm := range map[string]func(k *ipvstest.Kernel){
+		"flush":           func(k *ipvstest.Kernel) { k.Flush() },
+		"weight":          func(k *ipvstest.Kernel) { k.Edit(edit(ipvs.EditDestination, web(), 1, 9)) },
+		"server removed":  func(k *ipvstest.Kernel) { k.Edit(edit(ipvs.DelDestination, web(), 1, 0)) },
+		"server added":    func(k *ipvstest.Kernel) { k.Edit(edit(ipvs.AddDestination, web(), 7, 1)) },
+		"service removed": func(k *ipvstest.Kernel) { k.Edit(ipvs.Op{Kind: ipvs.DelService, Service: web()}) },
+		"scheduler": func(k *ipvstest.Kernel) {
+			s := web()
+			s.Scheduler = "sh"
+			k.Edit(ipvs.Op{Kind: ipvs.EditService, Service: s})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := ipvstest.New()
+				r, _ := start(t, k, "")
+				r.Set(table(web(), 1, 1))
+				synctest.Wait()
+				right := k.String()
+				time.Sleep(time.Minute + 700*time.Millisecond)
+				k.TakeLog()
+				harm(k)
+				foreign := ipvs.Op{Kind: ipvs.AddService, Service: other()}
+				k.Edit(foreign)
+				time.Sleep(5 * time.Second)
+				expect(t, k, right+"-A -t [2001:db8::100]:80 -s wlc\n")
+				if s := r.Status(); s.Repairs == 0 || !s.InSync() {
+					t.Errorf("status %+v", s)
+				}
+				for _, e := range k.TakeLog() {
+					if e.Op.Service.Key == other().Key {
+						t.Errorf("%s touches a foreign service", e.Op)
+					}
+				}
+			})
+		})
+	}
+}
+
+// slow makes looks and reads cost time.
+type slow struct {
+	*ipvstest.Kernel
+	look, read time.Duration
+}
+
+func (s slow) Same(t ipvs.Table) (bool, error) { time.Sleep(s.look); return s.Kernel.Same(t) }
+func (s slow) Read() (ipvs.Snapshot, error)    { time.Sleep(s.read); return s.Kernel.Read() }
+
+// TestLoad: looking takes at most 2 % of a CPU, however long a look takes, and is made at least every 2 s while it is cheap.
+func TestLoad(t *testing.T) {
+	for _, c := range []slow{{look: 6 * time.Millisecond, read: 200 * time.Millisecond}, {look: 100 * time.Millisecond, read: 2 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			c.Kernel = ipvstest.New()
+			r, _ := start(t, c, "")
+			r.Set(table(web(), 1))
+			time.Sleep(time.Minute)
+			reads, looks := c.Reads()
+			const hour = time.Hour
+			time.Sleep(hour)
+			reads2, looks2 := c.Reads()
+			busy := time.Duration(looks2-looks)*c.look + time.Duration(reads2-reads)*c.read
+			if share := float64(busy) / float64(hour); share > 0.0201 {
+				t.Errorf("looking takes %.1f %% of a CPU", 100*share)
+			}
+			if c.look < 10*time.Millisecond && looks2-looks < 1600 {
+				t.Errorf("%d looks in an hour", looks2-looks)
+			}
+			if reads2-reads < 5 {
+				t.Errorf("%d complete reads in an hour", reads2-reads)
+			}
+		})
+	}
+}
+
+// wrong is a kernel whose cheap look always sees a difference.
+type wrong struct{ slow }
+
+func (wrong) Same(ipvs.Table) (bool, error) { return false, nil }
+
+// TestWrongLook: a cheap look that is always wrong does not cost a complete read every time.
+func TestWrongLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := wrong{slow{Kernel: ipvstest.New(), read: 200 * time.Millisecond}}
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1))
+		time.Sleep(time.Hour)
+		if reads, _ := k.Reads(); float64(reads)*0.2/3600 > 0.0201 {
+			t.Errorf("%d complete reads in an hour", reads)
+		}
+		if s := r.Status(); s.Repairs != 0 {
+			t.Errorf("%d repairs of nothing", s.Repairs)
+		}
+	})
+}
+
+// TestRetry: a refused change is tried again after 100 ms, doubling to 5 s, while others proceed; its twin succeeds at once.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		begin := time.Now()
+		var tries []time.Duration
+		k.Fail(func(op ipvs.Op) error {
+			if op.Kind == ipvs.AddDestination && op.Destination.Address == ipvstest.Server(web(), 1, 0, 0).Address {
+				tries = append(tries, time.Since(begin))
+				return unix.ENOMEM
+			}
+			return nil
+		})
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		expect(t, k, "-A -t 10.9.0.100:80 -s wlc\n-a -t 10.9.0.100:80 -r 10.9.1.2:80 -g -w 1\n")
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		want := []int{0, 100, 300, 700, 1500, 3100, 6300, 11300, 16300, 21300, 26300}
+		if len(tries) != len(want) {
+			t.Fatalf("tries at %v", tries)
+		}
+		for i, ms := range want {
+			if tries[i] != time.Duration(ms)*time.Millisecond {
+				t.Fatalf("tries at %v, want ms %v", tries, want)
+			}
+		}
+		target := ipvs.Target{Service: web().Key, Destination: ipvstest.Server(web(), 1, 0, 0).Address}
+		if f := r.Status().Failures[target]; !errors.Is(f.Err, unix.ENOMEM) || f.Attempts != len(want) {
+			t.Errorf("failure %+v", f)
+		}
+		if s := r.Status(); s.InSync() || s.Pending != 1 || s.Repairs != 0 {
+			t.Errorf("status %+v", s)
+		}
+		// A wanted table that changes the refused server is tried at once.
+		k.Fail(nil)
+		r.Set(table(web(), 2, 1))
+		synctest.Wait()
+		if s := r.Status(); !s.InSync() || len(s.Failures) != 0 {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestUnknownScheduler: the service cannot be made, its servers are not tried, others live.
+func TestUnknownScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		core, logs := observer.New(zap.ErrorLevel)
+		r := reconcile.New(k, "", zap.New(core))
+		run(t, r)
+		bad := web()
+		bad.Scheduler = "twos"
+		want := table(bad, 1)
+		want[other().Key] = table(other(), 1)[other().Key]
+		r.Set(want)
+		time.Sleep(time.Hour)
+		expect(t, k, "-A -t [2001:db8::100]:80 -s wlc\n-a -t [2001:db8::100]:80 -r [2001:db8::1]:80 -g -w 1\n")
+		f := r.Status().Failures
+		if len(f) != 1 || !errors.Is(f[ipvs.Target{Service: web().Key}].Err, unix.ENOENT) {
+			t.Errorf("failures %+v", f)
+		}
+		if n := logs.Len(); n < 1 || n > 12 {
+			t.Errorf("%d lines in the log for one lasting error in an hour", n)
+		}
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		expect(t, k, "-A -t 10.9.0.100:80 -s wlc\n-a -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 1\n")
+	})
+}
+
+// TestNeverEmptied: when the replacement cannot be added, the last usable server stays, and the reason is shown.
+func TestNeverEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		k.Fail(func(op ipvs.Op) error {
+			if op.Kind == ipvs.AddDestination {
+				return unix.ENOMEM
+			}
+			return nil
+		})
+		k.TakeLog()
+		r.Set(table(web(), -1, -1, 1))
+		time.Sleep(10 * time.Second)
+		if strings.Contains(ops(k), "-d ") {
+			t.Fatalf("servers were removed:\n%s", k)
+		}
+		held := ipvs.Target{Service: web().Key, Destination: ipvstest.Server(web(), 2, 0, 0).Address}
+		if f := r.Status().Failures[held]; f.Err == nil || !strings.Contains(f.Err.Error(), "kept in the pool") {
+			t.Errorf("failure %+v", f)
+		}
+		k.Fail(nil)
+		time.Sleep(5 * time.Second)
+		expect(t, k, "-A -t 10.9.0.100:80 -s wlc\n-a -t 10.9.0.100:80 -r 10.9.1.3:80 -g -w 1\n")
+		// The twin: with an empty pool wanted, nothing is held back.
+		r.Set(table(web()))
+		synctest.Wait()
+		expect(t, k, "-A -t 10.9.0.100:80 -s wlc\n")
+	})
+}
+
+// TestNoIPVS: a kernel without IPVS is an error that is shown and tried again, and heals by itself.
+func TestNoIPVS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		k.FailRead(errors.New("this kernel has no IPVS"))
+		core, logs := observer.New(zap.InfoLevel)
+		r := reconcile.New(k, "", zap.New(core))
+		run(t, r)
+		r.Set(table(web(), 1))
+		time.Sleep(time.Minute)
+		if s := r.Status(); s.Err == nil || !strings.Contains(s.Err.Error(), "no IPVS") || s.InSync() {
+			t.Errorf("status %+v", s)
+		}
+		if logs.Len() != 1 {
+			t.Errorf("%d lines in the log, want one: %v", logs.Len(), logs.All())
+		}
+		if reads, _ := k.Reads(); reads < 12 || reads > 25 {
+			t.Errorf("%d reads in a minute, want one every few seconds", reads)
+		}
+		k.FailRead(nil)
+		time.Sleep(5 * time.Second)
+		if s := r.Status(); !s.InSync() {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+// TestAdoptOnReload: a service that is in the kernel already and becomes wanted is corrected in place.
+func TestAdoptOnReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: other()}, edit(ipvs.AddDestination, other(), 1, 4))
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		k.TakeLog()
+		want := table(web(), 1)
+		want[other().Key] = table(other(), 1)[other().Key]
+		r.Set(want)
+		synctest.Wait()
+		if got := ops(k); got != "-e -t [2001:db8::100]:80 -r [2001:db8::1]:80 -g -w 1\n" {
+			t.Errorf("got %s", got)
+		}
+		if s := r.Status(); s.Repairs != 0 || !s.InSync() {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestRefreshHasCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, stop := start(t, k, "")
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		target := ipvs.Target{Service: web().Key, Destination: ipvstest.Server(web(), 1, 0, 0).Address}
+		k.SetConnections(target, ipvs.Connections{Active: 3, Inactive: 2})
+		s, err := r.Refresh(t.Context())
+		if err != nil || s.Kernel.Connections[target].Active != 3 {
+			t.Errorf("%v, %+v", err, s)
+		}
+		k.FailRead(errors.New("broken"))
+		if s, err := r.Refresh(t.Context()); err == nil || s.Kernel.Connections[target].Active != 3 {
+			t.Errorf("%v, %+v", err, s)
+		}
+		stop()
+		if _, err := r.Refresh(t.Context()); err == nil {
+			t.Error("no error after the end")
+		}
+	})
+}
+
+// TestRelease deletes what is ours and nothing else, while Run runs and after it; a Set that comes later does nothing.
+func TestRelease(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			k, file := ipvstest.New(), filepath.Join(t.TempDir(), "ipvs")
+			k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: other()})
+			r, stop := start(t, k, file)
+			r.Set(table(web(), 1))
+			synctest.Wait()
+			if !running {
+				stop()
+			}
+			if err := r.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, k, "-A -t [2001:db8::100]:80 -s wlc\n")
+			r.Set(table(web(), 1))
+			time.Sleep(time.Minute)
+			expect(t, k, "-A -t [2001:db8::100]:80 -s wlc\n")
+			if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "tcp") {
+				t.Errorf("record after the release: %s, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestReleaseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		k.Fail(func(ipvs.Op) error { return unix.EBUSY })
+		begin := time.Now()
+		err := r.Release(t.Context())
+		if !errors.Is(err, unix.EBUSY) || !strings.Contains(err.Error(), "tcp 10.9.0.100:80") || time.Since(begin) > time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		k.Fail(nil)
+	})
+}
+
+// hung is a kernel that does not answer until it is let go.
+type hung struct {
+	*ipvstest.Kernel
+	free chan struct{}
+}
+
+func (h hung) Apply(ops []ipvs.Op) []error { <-h.free; return h.Kernel.Apply(ops) }
+
+// TestSetNeverBlocks, not even while the kernel hangs; the latest table wins; Release is bounded by its context.
+func TestSetNeverBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := hung{ipvstest.New(), make(chan struct{})}
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		begin := time.Now()
+		for w := range 1000 {
+			r.Set(table(web(), w))
+		}
+		_ = r.Status()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Refresh(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		close(k.free)
+		synctest.Wait()
+		expect(t, k.Kernel, "-A -t 10.9.0.100:80 -s wlc\n-a -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 999\n")
+		if n := strings.Count(ops(k.Kernel), "\n"); n != 3 {
+			t.Errorf("%d operations, want 3: only the first and the last table", n)
+		}
+	})
+}
+
+// TestDamagedRecord: a damaged line is passed over, the others count.
+func TestDamagedRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, file := ipvstest.New(), filepath.Join(t.TempDir(), "ipvs")
+		k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: web()}, ipvs.Op{Kind: ipvs.AddService, Service: other()})
+		if err := os.WriteFile(file, []byte("# comment\ntcp 10.9.0.100:80\ntcp [2001:db8::100\n\x00\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := start(t, k, file)
+		r.Set(ipvs.Table{})
+		synctest.Wait()
+		expect(t, k, "-A -t [2001:db8::100]:80 -s wlc\n")
+	})
+}
+
+// TestRecordFails: without a place for the record everything else works, and the status says so.
+func TestRecordFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, _ := start(t, k, filepath.Join(t.TempDir(), "no", "such", "directory", "ipvs"))
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		if s := r.Status(); !s.InSync() || s.RecordErr == nil {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func BenchmarkOneChangeIn10000(b *testing.B) {
+	k := ipvstest.New()
+	base := ipvs.Table{}
+	for i := range 100 {
+		s := ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(i)}), 80)), Scheduler: "wlc"}
+		base.AddService(s)
+		for n := range 100 {
+			base.AddDestination(s.Key, ipvstest.Server(s.Normal(), n+1, ipvs.DR, 1))
+		}
+	}
+	acknowledged := make(chan int, 20000)
+	k.Observe(func(op ipvs.Op, _ error, _, _ ipvs.Pool) { acknowledged <- op.Destination.Weight })
+	r := reconcile.New(k, "", zap.NewNop())
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.Set(base)
+	for range 100 + 10000 {
+		<-acknowledged
+	}
+	key := base.Keys()[50]
+	d := ipvstest.Server(base[key].Service, 50, ipvs.DR, 1)
+	for b.Loop() {
+		d.Weight = 3 - d.Weight
+		next := base.Clone()
+		next.AddDestination(key, d)
+		r.Set(next)
+		if w := <-acknowledged; w != d.Weight {
+			b.Fatalf("weight %d, want %d", w, d.Weight)
+		}
+	}
+	cancel()
+	<-done
+}
