@@ -87,10 +87,10 @@ func (b *builder) serviceAddress(v *values, vs *VirtualServer) {
 	host := vs.Address.Addr()
 	vs.IPv6 = host.Is6()
 	if v.has("ip_family") && (get[string](v, "ip_family") == "inet6") != vs.IPv6 {
-		b.say(Error, v, "ip_family", "virtual_server.ip_family/mismatch", fmt.Sprintf("%s does not fit: %s is %s", shown(v.got["ip_family"].it), host, family(vs.IPv6)), "take ip_family out: the address says it")
+		b.say(Error, v, "ip_family", "virtual_server.ip_family/mismatch", fmt.Sprintf("%s does not fit: %s is %s", shown(v.value("ip_family").it), host, family(vs.IPv6)), "take ip_family out: the address says it")
 	}
 	if vs.Address.Port() == 0 && vs.Persistence == 0 && !v.wrong("persistence_timeout") {
-		b.say(Error, v, "address", "virtual_server.address/port", shown(v.got["address"].it)+" has no port",
+		b.say(Error, v, "address", "virtual_server.address/port", shown(v.value("address").it)+" has no port",
 			"write \""+netip.AddrPortFrom(host, 80).String()+"\"; without a port the service is every port, and that needs persistence_timeout")
 	}
 	if _, ours := b.vips[host]; !ours && !b.unclear && len(b.config.Instances) > 0 {

@@ -41,7 +41,8 @@ func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 
 // checked reports whether a table says anything about checks, be it wrong.
 func checked(v *values) bool {
-	for _, name := range v.it.order {
+	for _, entry := range v.it.keys {
+		name := entry.name
 		if k := v.block.find(name); k != nil && (k.block == tcpCheckBlock || k.block == httpGetBlock || k.block == sslGetBlock) {
 			return true
 		}

@@ -139,7 +139,7 @@ func (b *builder) interval(v *values, in *Instance) {
 		return
 	}
 	d := in.AdvertInterval
-	written := shown(v.got["advert_int"].it)
+	written := shown(v.value("advert_int").it)
 	switch {
 	case in.Version == 2 && (d%time.Second != 0 || d < time.Second):
 		whole := max(d.Round(time.Second)/time.Second, 1)

@@ -17,12 +17,13 @@ type values struct {
 	block *block
 	it    *item
 	path  string
-	name  string // of a named table
-	got   map[string]value
+	name  string  // of a named table
+	got   []value // every key that was written, in file order
 }
 
 // value is the finished value of one key.
 type value struct {
+	key  string // the name in the schema
 	it   *item
 	path string
 	v    any // nil when it was given but is wrong
@@ -54,17 +55,17 @@ func (f field) rule(suffix string) string { return f.b.name + "." + f.k.name + "
 
 // check checks one table against its block.
 func (c *checker) check(b *block, it *item, path string) *values {
-	v := &values{block: b, it: it, path: path, got: make(map[string]value, len(it.order))}
+	v := &values{block: b, it: it, path: path, got: make([]value, 0, len(it.keys))}
 	var meant []string // keys that a misspelt one stands for: they are not missing too
-	for _, name := range it.order {
-		child := it.keys[name]
+	for _, entry := range it.keys {
+		name, child := entry.name, entry.it
 		k := b.find(name)
 		if k == nil {
 			meant = append(meant, c.foreign(b, it, name, child, path))
 			continue
 		}
 		f := field{c: c, b: b, k: k, it: child, path: join(path, name)}
-		if old, twice := v.got[k.name]; twice {
+		if old := v.value(k.name); old != nil {
 			f.badAt(child, f.path, "twice", "the same as "+old.path+" at "+child.src.place(old.it.at), "give one of the spellings "+strings.Join(append([]string{k.name}, k.aliases...), ", "))
 			continue
 		}
@@ -72,18 +73,18 @@ func (c *checker) check(b *block, it *item, path string) *values {
 		if !ok {
 			finished = nil
 		}
-		v.got[k.name] = value{it: child, path: f.path, v: finished}
+		v.got = append(v.got, value{key: k.name, it: child, path: f.path, v: finished})
 	}
 	for _, name := range meant {
 		if k := b.find(name); k != nil && !v.given(k.name) {
-			v.got[k.name] = value{it: it, path: path}
+			v.got = append(v.got, value{key: k.name, it: it, path: path})
 		}
 	}
 	if c.broken {
 		return v // what is missing may stand in the file that cannot be read
 	}
 	for _, k := range b.keys {
-		if empty, ok := v.got[k.name].v.([]*values); k.need && (!v.given(k.name) || ok && len(empty) == 0) {
+		if k.need && v.missing(k.name) {
 			c.report(it.src, it.at, Diagnostic{Rule: b.name + "." + k.name + "/required", Path: path, Message: k.name + " is missing",
 				Detail: "add " + k.name + ": " + lowerFirst(firstSentence(k.doc)) + "\n" + k.must()})
 		}
@@ -189,27 +190,48 @@ func homes(b *block, name string) string {
 }
 
 // given reports whether a key was written, right or wrong.
-func (v *values) given(name string) bool { _, ok := v.got[name]; return ok }
+func (v *values) given(name string) bool { return v.value(name) != nil }
+
+// value returns what was written for a key, or nil.
+func (v *values) value(name string) *value {
+	for i := range v.got {
+		if v.got[i].key == name {
+			return &v.got[i]
+		}
+	}
+	return nil
+}
+
+// missing reports whether a key was not written, or as an empty array of tables.
+func (v *values) missing(name string) bool {
+	g := v.value(name)
+	if g == nil {
+		return true
+	}
+	tables, ok := g.v.([]*values)
+	return ok && len(tables) == 0
+}
 
 // has reports whether a key was written and is right.
-func (v *values) has(name string) bool { return v.got[name].v != nil }
+func (v *values) has(name string) bool { g := v.value(name); return g != nil && g.v != nil }
 
 // wrong reports whether a key was written and is wrong.
-func (v *values) wrong(name string) bool { g, ok := v.got[name]; return ok && g.v == nil }
+func (v *values) wrong(name string) bool { g := v.value(name); return g != nil && g.v == nil }
 
 // get returns the finished value of a key, its default, or the zero value.
 func get[T any](v *values, name string) T {
-	x := v.got[name].v
-	if x == nil {
-		x = v.block.find(name).def
+	if g := v.value(name); g != nil && g.v != nil {
+		t, _ := g.v.(T)
+		return t
 	}
-	t, _ := x.(T)
+	t, _ := v.block.find(name).def.(T)
 	return t
 }
 
 // num returns a whole number.
 func (v *values) num(name string) int {
-	if n, ok := v.got[name].v.(int64); ok {
+	if g := v.value(name); g != nil && g.v != nil {
+		n, _ := g.v.(int64)
 		return int(n)
 	}
 	return get[int](v, name)
@@ -218,7 +240,7 @@ func (v *values) num(name string) int {
 // place returns the item and path to point at for a key: the key itself when it
 // was written, else the table.
 func (v *values) place(name string) (*item, string) {
-	if g, ok := v.got[name]; ok {
+	if g := v.value(name); g != nil {
 		return g.it, g.path
 	}
 	return v.it, v.path

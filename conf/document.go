@@ -55,9 +55,7 @@ func (l *loader) read(name string, root *item, by *source, at span) {
 		return
 	}
 	include := doc.child("include")
-	delete(doc.keys, "include")
-	doc.order = slices.DeleteFunc(doc.order, func(k string) bool { return k == "include" })
-	l.merge(root, doc, "")
+	l.merge(root, doc.without("include"), "")
 	if include != nil {
 		l.open = append(l.open, path.Clean("/"+l.fsName(name)))
 		l.include(include, name, root)
@@ -218,8 +216,8 @@ func (it *item) entry(i int) *item {
 // group (global_defs, vrrp_instance, …) and arrays of tables are joined; what
 // has a name may be given once.
 func (l *loader) merge(root, doc *item, at string) {
-	for _, name := range doc.order {
-		child, old := doc.keys[name], root.child(name)
+	for _, k := range doc.keys {
+		name, child, old := k.name, k.it, root.child(k.name)
 		where := join(at, name)
 		switch {
 		case old == nil:
@@ -227,13 +225,9 @@ func (l *loader) merge(root, doc *item, at string) {
 		case old.kind == arrayItem && child.kind == arrayItem && tables(old) && tables(child):
 			old.list = append(old.list, child.list...)
 		case old.kind == tableItem && child.kind == tableItem && at == "":
-			joined := *old // the first file's item stays as it was
-			joined.keys, joined.order = nil, nil
-			for _, k := range old.order {
-				joined.set(k, old.keys[k])
-			}
-			l.merge(&joined, child, where)
-			root.set(name, &joined)
+			joined := old.without() // the first file's item stays as it was
+			l.merge(joined, child, where)
+			root.replace(name, joined)
 		default:
 			l.report(child.src, child.at, Diagnostic{Rule: "file.include/repeated", Path: where,
 				Message: "already given at " + old.src.place(old.at),

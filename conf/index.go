@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,25 +22,73 @@ type item struct {
 	src    *source
 	at     span // the key, the [header], or for an entry of an array the entry
 	kind   itemKind
-	header bool // a table with a [header] or [[header]] of its own
-	value  any  // of a scalar
-	keys   map[string]*item
-	order  []string // keys in file order
-	list   []*item
+	header bool             // a table with a [header] or [[header]] of its own
+	value  any              // of a scalar
+	keys   []named          // of a table, in file order
+	byName map[string]*item // the same, of a large table
+	list   []*item          // of an array
 }
 
+// named is a key of a table.
+type named struct {
+	name string
+	it   *item
+}
+
+// smallTable is the number of keys up to which a table is searched from one end
+// to the other: nearly all are small, and maps cost more than they save.
+const smallTable = 16
+
 // child returns the item of a key, or nil.
-func (it *item) child(name string) *item { return it.keys[name] }
+func (it *item) child(name string) *item {
+	if it.byName != nil {
+		return it.byName[name]
+	}
+	for _, k := range it.keys {
+		if k.name == name {
+			return k.it
+		}
+	}
+	return nil
+}
 
 // set adds a child under a new name.
 func (it *item) set(name string, child *item) {
-	if it.keys == nil {
-		it.keys = map[string]*item{}
+	it.keys = append(it.keys, named{name, child})
+	if it.byName != nil {
+		it.byName[name] = child
+	} else if len(it.keys) > smallTable {
+		it.byName = make(map[string]*item, 2*smallTable)
+		for _, k := range it.keys {
+			it.byName[k.name] = k.it
+		}
 	}
-	if _, ok := it.keys[name]; !ok {
-		it.order = append(it.order, name)
+}
+
+// replace puts a child in the place of the one that has the name, or adds it.
+func (it *item) replace(name string, child *item) {
+	for i := range it.keys {
+		if it.keys[i].name == name {
+			it.keys[i].it = child
+			if it.byName != nil {
+				it.byName[name] = child
+			}
+			return
+		}
 	}
-	it.keys[name] = child
+	it.set(name, child)
+}
+
+// without returns a copy of a table that lacks some keys.
+func (it *item) without(names ...string) *item {
+	rest := *it
+	rest.keys, rest.byName = nil, nil
+	for _, k := range it.keys {
+		if !slices.Contains(names, k.name) {
+			rest.set(k.name, k.it)
+		}
+	}
+	return &rest
 }
 
 // scanner finds the places of keys and values in TOML text. It checks nothing:
@@ -49,7 +98,8 @@ type scanner struct {
 	src    *source
 	text   string
 	pos    int
-	repeat *repeat // the first key or table defined twice
+	parts  []keyPart // of the key that was read last
+	repeat *repeat   // the first key or table defined twice
 }
 
 // repeat is a key or table that one file defines twice.
@@ -145,7 +195,7 @@ func (s *scanner) header(root *item) *item {
 		list := table.child(name)
 		if list == nil || list.kind != arrayItem {
 			list = &item{src: s.src, at: at, kind: arrayItem}
-			table.set(name, list)
+			table.replace(name, list)
 		}
 		entry := &item{src: s.src, at: at, kind: tableItem, header: true}
 		list.list = append(list.list, entry)
@@ -169,7 +219,7 @@ func (s *scanner) descend(parent *item, name string, at span) *item {
 	}
 	if child == nil || child.kind != tableItem {
 		child = &item{src: s.src, at: at, kind: tableItem}
-		parent.set(name, child)
+		parent.replace(name, child)
 	}
 	return child
 }
@@ -207,9 +257,10 @@ type keyPart struct {
 	at   span
 }
 
-// key reads a dotted key. It returns nothing when there is none.
+// key reads a dotted key. It returns nothing when there is none. The parts are
+// valid until the next call.
 func (s *scanner) key() []keyPart {
-	var parts []keyPart
+	s.parts = s.parts[:0]
 	for {
 		s.skip(false)
 		start := s.pos
@@ -224,12 +275,12 @@ func (s *scanner) key() []keyPart {
 			name = s.text[start:s.pos]
 		}
 		if s.pos == start {
-			return parts
+			return s.parts
 		}
-		parts = append(parts, keyPart{name, span{start, s.pos}})
+		s.parts = append(s.parts, keyPart{name, span{start, s.pos}})
 		s.skip(false)
 		if !s.accept('.') {
-			return parts
+			return s.parts
 		}
 	}
 }

@@ -42,12 +42,12 @@ func parseEndpoint(f field) (any, bool) {
 
 // endpoint reads "a:p", "[a]:p", "a p", "[a]" or "a".
 func endpoint(s string) (netip.AddrPort, bool) {
-	host, port := s, ""
-	switch fields := strings.Fields(s); {
-	case len(fields) == 2:
-		host, port = fields[0], fields[1]
-	case len(fields) != 1 || fields[0] != s:
-		return netip.AddrPort{}, false
+	host, port, spaced := strings.Cut(s, " ")
+	switch {
+	case spaced:
+		if port = strings.TrimLeft(port, " "); host == "" || port == "" {
+			return netip.AddrPort{}, false
+		}
 	case strings.HasPrefix(s, "["):
 		var ok bool
 		if host, port, ok = strings.Cut(s, "]"); !ok || port != "" && port[0] != ':' || port == ":" {

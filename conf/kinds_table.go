@@ -66,8 +66,9 @@ func parseNamed(f field) (any, bool) {
 		return f.badAt(f.it, f.path, "type", shown(f.it)+" is no table with a name", "write it as "+f.k.block.header)
 	}
 	var all []*values
-	for _, name := range f.it.order {
-		child, path := f.it.keys[name], join(f.path, name)
+	for _, entry := range f.it.keys {
+		name, child := entry.name, entry.it
+		path := join(f.path, name)
 		if child.kind != tableItem {
 			f.badAt(child, path, "type", shown(child)+" is no table", "a "+f.k.name+" needs a name: write it as "+f.k.block.header+" and its keys below")
 			continue

@@ -89,8 +89,8 @@ func (f field) words(main string, flags ...string) ([]string, bool) {
 		return nil, false
 	}
 	first, words, ok := "", []string(nil), true
-	for _, name := range f.it.order {
-		child := f.it.keys[name]
+	for _, entry := range f.it.keys {
+		name, child := entry.name, entry.it
 		text := ""
 		switch v := child.value.(type) {
 		case string:

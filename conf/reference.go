@@ -63,6 +63,8 @@ func (k *key) valueCell() string {
 	switch k.kind.name {
 	case "table", "tables", "named":
 		return "see [" + k.block.name + "](#" + strings.ToLower(k.block.name) + ")"
+	case "time":
+		return "time " + span2(k.min, k.max)
 	case "text":
 		return fmt.Sprintf("a string of up to %d bytes", k.max)
 	}

@@ -91,8 +91,9 @@ func TestEveryKeyIsUsedWell(t *testing.T) {
 	used := map[string]bool{}
 	var walk func(b *block, it *item)
 	walk = func(b *block, it *item) {
-		for _, name := range it.order {
-			k, child := b.find(name), it.keys[name]
+		for _, entry := range it.keys {
+			name, child := entry.name, entry.it
+			k := b.find(name)
 			if k == nil {
 				continue
 			}
@@ -102,8 +103,8 @@ func TestEveryKeyIsUsedWell(t *testing.T) {
 			}
 			switch {
 			case k.kind == namedKind:
-				for _, name := range child.order {
-					walk(k.block, child.keys[name])
+				for _, entry := range child.keys {
+					walk(k.block, entry.it)
 				}
 			case child.kind == arrayItem:
 				for _, entry := range child.list {

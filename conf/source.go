@@ -48,11 +48,7 @@ var secret = regexp.MustCompile(`(?i)(pas+[\w-]*["']?\s*=\s*)("(?:[^"\\]|\\.)*"?
 // line returns the text of line n (from 1) without its end and with passwords
 // blotted out: it goes to terminals and logs.
 func (s *source) line(n int) string {
-	text := s.text[s.lines[n-1]:]
-	if i := strings.IndexByte(text, '\n'); i >= 0 {
-		text = text[:i]
-	}
-	text = strings.TrimSuffix(text, "\r")
+	text := s.rawLine(n)
 	if m := secret.FindStringSubmatchIndex(text); m != nil {
 		text = text[:m[4]] + strings.Repeat("*", utf8.RuneCountInString(text[m[4]:m[5]])) + text[m[5]:]
 	}
@@ -69,6 +65,15 @@ func (s *source) locate(d *Diagnostic, at span) {
 		rest = rest[:i]
 	}
 	d.Width = max(utf8.RuneCountInString(strings.TrimRight(rest, " \t\r")), 1)
+}
+
+// rawLine returns the text of line n (from 1) without its end, as it is.
+func (s *source) rawLine(n int) string {
+	text := s.text[s.lines[n-1]:]
+	if i := strings.IndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	return strings.TrimSuffix(text, "\r")
 }
 
 // place returns "FILE:LINE:COL" of a span.

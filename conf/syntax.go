@@ -30,6 +30,10 @@ func (l *loader) syntax(src *source, err error) {
 		}
 	}
 	message, detail := plainWords(parseError.Message)
+	if line, _ := src.position(start); src.line(line) != src.rawLine(line) {
+		message, _, _ = strings.Cut("the line is malformed; "+message, "TOML: ") // what follows may quote a password
+		message = strings.TrimRight(message, " (;")
+	}
 	l.report(src, at, Diagnostic{Rule: "file/toml", Message: message, Detail: detail})
 }
 

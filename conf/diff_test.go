@@ -1,0 +1,190 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// load loads a file of the good corpus.
+func load(t *testing.T, name string) *Config {
+	t.Helper()
+	c, diags := Load(os.DirFS("testdata/good"), name, env)
+	if c == nil {
+		t.Fatalf("%s:\n%s", name, diags.Text())
+	}
+	return c
+}
+
+// lines returns the changes as text.
+func lines(changes []Change) string {
+	var b strings.Builder
+	for _, c := range changes {
+		b.WriteString(c.String() + "\n")
+	}
+	return b.String()
+}
+
+// TestDiffOfNothing: the same meaning, differently written, is no change.
+func TestDiffOfNothing(t *testing.T) {
+	for _, name := range []string{"every-vrrp-key.toml", "every-lvs-key.toml", "example.toml"} {
+		c := load(t, name)
+		again, diags := loadText([]byte(c.TOML()))
+		if again == nil {
+			t.Fatal(diags.Text())
+		}
+		if changes := Diff(c, again); len(changes) > 0 {
+			t.Errorf("%s:\n%s", name, lines(changes))
+		}
+	}
+}
+
+// TestDiffSeesEveryField changes every field of a Config in turn: a reload must
+// never call a change "nothing changed".
+func TestDiffSeesEveryField(t *testing.T) {
+	tried := 0
+	for _, name := range []string{"every-vrrp-key.toml", "every-lvs-key.toml"} {
+		var paths []string
+		visit(reflect.ValueOf(load(t, name)).Elem(), "", func(path string, _ reflect.Value) { paths = append(paths, path) })
+		for _, path := range paths {
+			changed := load(t, name)
+			visit(reflect.ValueOf(changed).Elem(), "", func(p string, v reflect.Value) {
+				if p == path {
+					mutate(t, v)
+				}
+			})
+			tried++
+			if len(Diff(load(t, name), changed)) == 0 {
+				t.Errorf("%s: Diff does not see a change of %s", name, path)
+			}
+		}
+	}
+	if tried < 150 {
+		t.Errorf("only %d fields were tried", tried)
+	}
+}
+
+// visit calls leaf for every field that holds a value.
+func visit(v reflect.Value, path string, leaf func(path string, v reflect.Value)) {
+	switch v.Interface().(type) {
+	case netip.Addr, netip.AddrPort, netip.Prefix:
+		leaf(path, v)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			switch {
+			case path == "" && (name == "Files" || name == "Warnings"):
+			case strings.HasPrefix(path, ".VirtualServers") && name == "IPv6" && v.FieldByName("FWMark").Uint() == 0:
+				// follows from the address
+			default:
+				visit(v.Field(i), path+"."+name, leaf)
+			}
+		}
+	case reflect.Slice:
+		for i := range min(v.Len(), 2) {
+			visit(v.Index(i), fmt.Sprintf("%s[%d]", path, i), leaf)
+		}
+		if v.Len() > 0 {
+			leaf(path+"[:]", v)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Elem(), path, leaf)
+		}
+	default:
+		leaf(path, v)
+	}
+}
+
+// mutate gives a field another value; of a list it cuts off the last entry.
+func mutate(t *testing.T, v reflect.Value) {
+	switch v.Interface().(type) {
+	case netip.Addr:
+		v.Set(reflect.ValueOf(netip.MustParseAddr("198.51.100.1")))
+		return
+	case netip.AddrPort:
+		v.Set(reflect.ValueOf(netip.MustParseAddrPort("198.51.100.1:9")))
+		return
+	case netip.Prefix:
+		v.Set(reflect.ValueOf(netip.MustParsePrefix("198.51.100.1/31")))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.String:
+		v.SetString(v.String() + "x")
+	case reflect.Slice:
+		v.Set(v.Slice(0, v.Len()-1))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint8, reflect.Uint32:
+		v.SetUint(v.Uint() - 1)
+	default:
+		t.Fatalf("a field of kind %s", v.Kind())
+	}
+}
+
+// TestDiffText: the lines an operator reads in the log after a reload.
+func TestDiffText(t *testing.T) {
+	const before = `
+[vrrp_script.chk]
+script = "/bin/true"
+[vrrp_instance.VI_1]
+interface = "eth0"
+virtual_router_id = 51
+priority = 100
+virtual_ipaddress = ["203.0.113.10", "203.0.113.11"]
+authentication = { auth_type = "PASS", auth_pass = "old" }
+[vrrp_instance.VI_2]
+interface = "eth0"
+virtual_router_id = 52
+virtual_ipaddress = ["203.0.113.12"]
+[[virtual_server]]
+address = "203.0.113.10:80"
+TCP_CHECK = {}
+real_server = [{ address = "10.0.0.21" }, { address = "10.0.0.22" }]
+`
+	const after = `
+[vrrp_script.chk]
+script = "/bin/true"
+interval = "500ms"
+[vrrp_instance.VI_1]
+interface = "eth0"
+virtual_router_id = 51
+priority = 150
+virtual_ipaddress = ["203.0.113.10", "203.0.113.13 dev eth1"]
+authentication = { auth_type = "PASS", auth_pass = "new" }
+[[virtual_server]]
+address = "203.0.113.10:80"
+TCP_CHECK = { retry = 3 }
+real_server = [{ address = "10.0.0.21", weight = 5 }, { address = "10.0.0.23" }]
+[[virtual_server]]
+address = "203.0.113.10:443"
+TCP_CHECK = {}
+real_server = [{ address = "10.0.0.21" }]
+`
+	const want = `vrrp_script chk changed: interval 1s -> 500ms, timeout 1s -> 500ms
+vrrp_instance VI_1 changed: priority 100 -> 150, authentication changed, virtual_ipaddress +203.0.113.13/32 dev eth1 -203.0.113.11/32 dev eth0
+vrrp_instance VI_2 removed
+virtual_server tcp 203.0.113.10:80 changed: real_server 10.0.0.21:80 (weight 1 -> 5, retry 1 -> 3), real_server 10.0.0.23:80 added, real_server 10.0.0.22:80 removed
+virtual_server tcp 203.0.113.10:443 added
+`
+	a, diags := loadText([]byte(before))
+	if a == nil {
+		t.Fatal(diags.Text())
+	}
+	b, diags := loadText([]byte(after))
+	if b == nil {
+		t.Fatal(diags.Text())
+	}
+	if got := lines(Diff(a, b)); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
