@@ -26,7 +26,7 @@ func (k *Kernel) Read() (snap ipvs.Snapshot, err error) {
 		snap, err = c.Read()
 		var refused *netlink.OpError
 		if err != nil && errors.As(err, &refused) {
-			k.drop() // reading is never refused but when IPVS was unloaded
+			_ = k.drop() // reading is never refused but when IPVS was unloaded
 		}
 		return err
 	})
@@ -38,7 +38,7 @@ func (k *Kernel) Same(t ipvs.Table) (same bool, err error) {
 	err = k.with(func(c *Conn) error {
 		same, err = c.Same(t)
 		if err != nil {
-			k.drop()
+			_ = k.drop()
 		}
 		return err
 	})

@@ -25,7 +25,7 @@ type action struct {
 	dt   time.Duration
 }
 
-// Of the eight services the first four are ours, the last two another program's.
+// Of the eight services the first four are ours, the last two, with firewall marks, another program's.
 func mine() []ipvs.Service      { return ipvstest.Services()[:4] }
 func strangers() []ipvs.Service { return ipvstest.Services()[6:] }
 
@@ -106,7 +106,7 @@ func walk(t *testing.T, actions []action) error {
 	var wrong []error
 	k.Observe(func(op ipvs.Op, err error, before, after ipvs.Pool) {
 		key := op.Service.Key
-		if foreign[key].Destinations != nil {
+		if key.FWMark != 0 {
 			wrong = append(wrong, fmt.Errorf("%s touches a foreign service", op))
 		}
 		if before.Usable() && want[key].Usable() && !after.Usable() {
