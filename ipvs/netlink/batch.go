@@ -59,8 +59,16 @@ var commands = [...]uint8{
 
 // batcher sends many changes in one system call and matches the answers by sequence number.
 type batcher struct {
-	c      *netlink.Conn
+	c      socket
 	family uint16
+}
+
+// socket is what a batcher needs of a netlink connection.
+type socket interface {
+	SendMessages(m []netlink.Message) ([]netlink.Message, error)
+	Receive() ([]netlink.Message, error)
+	SetDeadline(t time.Time) error
+	Close() error
 }
 
 func openBatcher() (*batcher, error) {
