@@ -47,8 +47,6 @@ const (
 	destTunType  = 13
 	destTunPort  = 14
 	destTunFlags = 15
-
-	flagPersistent = 1
 )
 
 // commands by ipvs.OpKind: NEW, SET and DEL of services, then of destinations.
