@@ -303,6 +303,18 @@ func TestFought(t *testing.T) {
 	})
 }
 
+// TestFoughtWithNothingElseDue: the end of the 30 s is noticed by itself.
+func TestFoughtWithNothingElseDue(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(200, func(in *Instance) { in.TrackScripts = []Track{{Name: "chk"}} }))
+		d1.router.Fought("VI_1", "10.9.0.100")
+		n.run(29 * time.Second)
+		d1.wantState(vrrp.Fault, "VIP fought over")
+		n.run(time.Second)
+		d1.wantState(vrrp.Fault, "waiting for the first result of script chk")
+	})
+}
+
 // foreign is an advert of another cluster that uses our VRID.
 func foreign(priority uint8, src, address string) socket.Frame {
 	a := packet.Advert{Version: 3, VRID: 51, Priority: priority, Interval: time.Second, Addrs: []netip.Addr{netip.MustParseAddr(address)}}

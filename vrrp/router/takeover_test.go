@@ -235,6 +235,26 @@ func TestFrozenBackup(t *testing.T) {
 	}
 }
 
+// TestReceivedBeforeTakeover: what was received before the timer ran out counts,
+// even if the loop comes to both at once.
+func TestReceivedBeforeTakeover(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, n *network) {
+			d2 := n.add("d2", "10.9.0.2", config(100))
+			n.run(3600 * time.Millisecond)
+			d2.router.post(func() { time.Sleep(12 * time.Millisecond) }) // the timer runs out at 3609.375 ms
+			n.run(5 * time.Millisecond)
+			if heard {
+				n.lan.Inject(foreign(200, "10.9.0.1", vip.String()))
+			}
+			n.run(10 * time.Millisecond)
+			if got := d2.state(); (got == vrrp.Backup) != heard {
+				t.Errorf("heard %v: state is %v", heard, got)
+			}
+		})
+	}
+}
+
 // TestO07BestNodeReboots restarts the best of three again and again, sometimes
 // with its link late, and looks for two owners every 10 ms.
 func TestO07BestNodeReboots(t *testing.T) {
