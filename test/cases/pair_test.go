@@ -110,14 +110,19 @@ func (p *pair) keepsNeigh(f family, n *lab.Node, d time.Duration) {
 	}
 }
 
-// waitAnnounced waits for an announcement of the address by the node, seen by the
-// capture at or after a time.
+// waitAnnounced waits for an announcement of the family's address by the node,
+// seen on the front LAN at or after a time.
 func waitAnnounced(c *lab.Capture, f family, n *lab.Node, after time.Time, limit time.Duration) lab.Announcement {
+	return waitAnnouncedBy(c, f.vip, n.MAC(), after, limit)
+}
+
+// waitAnnouncedBy waits for an announcement of an address with a MAC.
+func waitAnnouncedBy(c *lab.Capture, vip netip.Addr, mac string, after time.Time, limit time.Duration) lab.Announcement {
 	var found lab.Announcement
-	c.WaitFrame(limit, f.name+" announcement by "+n.Name, func(fr lab.Frame) bool {
+	c.WaitFrame(limit, "announcement of "+vip.String()+" by "+mac, func(fr lab.Frame) bool {
 		a, ok := announcement(fr)
 		found = a
-		return ok && !fr.At.Before(after) && a.Address == f.vip && a.MAC == n.MAC()
+		return ok && !fr.At.Before(after) && a.Address == vip && a.MAC == mac
 	})
 	return found
 }
