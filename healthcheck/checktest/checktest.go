@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	deadline = 120 * time.Millisecond // of the attempts
+	deadline = 60 * time.Millisecond // of the attempts
 	slack    = time.Second            // what a check may take beyond the end of its context on a busy machine
 )
 
@@ -75,7 +75,7 @@ func contextThat(t *testing.T, end string) (context.Context, context.CancelFunc)
 
 func conform(t *testing.T, end string, checker healthcheck.Checker) {
 	check := Leaks(t)
-	for range 3 {
+	for range 2 {
 		ctx, cancel := contextThat(t, end)
 		start := time.Now()
 		r := checker.Check(ctx)

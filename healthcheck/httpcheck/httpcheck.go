@@ -76,7 +76,7 @@ func (c *Checker) get(ctx context.Context, start time.Time, i int) (string, erro
 	if err := session.Handshake(); err != nil {
 		return "", fmt.Errorf("TLS handshake with %s: %w", c.cfg.Target, c.explain(ctx, start, err, raw.n))
 	}
-	in := &counter{r: tolerant{session}}
+	in := &counter{r: session}
 	return c.converse(ctx, start, u, request, stream{in, session}, in)
 }
 

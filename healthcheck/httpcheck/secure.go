@@ -1,9 +1,6 @@
 package httpcheck
 
-import (
-	"crypto/tls"
-	"io"
-)
+import "crypto/tls"
 
 // tlsConfig is for asking whether the server answers, not who it is: no
 // certificate is verified, and old versions and ciphers that a backend may
@@ -21,17 +18,4 @@ func tlsConfig(serverName string) *tls.Config {
 		MinVersion:         tls.VersionTLS10,
 		CipherSuites:       suites,
 	}
-}
-
-// tolerant reads from a TLS session whose server may end it without saying
-// close_notify. A body that says its length is not harmed: it is then too short.
-type tolerant struct{ session *tls.Conn }
-
-// Read implements io.Reader.
-func (t tolerant) Read(b []byte) (int, error) {
-	n, err := t.session.Read(b)
-	if err == io.ErrUnexpectedEOF {
-		err = io.EOF
-	}
-	return n, err
 }

@@ -255,6 +255,25 @@ func TestConfigureRefuses(t *testing.T) {
 	}
 }
 
+// TestRemovalCancels: a removed check is cancelled, not waited for to its deadline.
+func TestRemovalCancels(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		f := hangs()
+		j := job("x", f)
+		j.Timeout = time.Hour
+		configure(t, s, j)
+		pass(time.Minute)
+		begin := time.Now()
+		configure(t, s)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("took %v", took)
+		}
+		if st := s.Stats(); st.InFlight != 0 || st.Jobs != 0 {
+			t.Errorf("left behind: %+v", st)
+		}
+	})
+}
+
 // TestIntervalShortened: a shorter interval does not wait for the longer one.
 func TestIntervalShortened(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
@@ -282,12 +301,16 @@ func TestRandomWalk(t *testing.T) {
 		inBubble(t, Options{Seed: seed + 1, Concurrency: 8}, func(t *testing.T, s *Scheduler) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			fakes := map[string]*fake{}
+			removed := map[*fake]int{} // with its number of attempts
 			for step := range 40 {
 				var jobs []Job
 				wanted := map[string]bool{}
 				for i := range 20 {
 					key := fmt.Sprint(i)
 					if rng.IntN(3) == 0 {
+						if f := fakes[key]; f != nil {
+							removed[f] = 0
+						}
 						delete(fakes, key)
 						continue
 					}
@@ -302,7 +325,17 @@ func TestRandomWalk(t *testing.T) {
 					jobs = append(jobs, j)
 				}
 				configure(t, s, jobs...)
+				for f, n := range removed {
+					if n == 0 {
+						removed[f] = len(f.times())
+					}
+				}
 				pass(time.Duration(rng.IntN(3000)) * time.Millisecond)
+				for f, n := range removed {
+					if len(f.times()) != n {
+						t.Fatalf("seed %d step %d: a check ran after its removal", seed, step)
+					}
+				}
 				all := s.Snapshot()
 				if len(all) != len(wanted) {
 					t.Fatalf("seed %d step %d: %d jobs, want %d", seed, step, len(all), len(wanted))
