@@ -4,7 +4,9 @@
 package acceptance
 
 import (
+	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"testing"
@@ -47,4 +49,9 @@ func median(d []time.Duration) time.Duration {
 	}
 	s := slices.Sorted(slices.Values(d))
 	return s[len(s)/2]
+}
+
+// containsAddress looks for an address in the text of `ip monitor`.
+func containsAddress(text string, a netip.Addr) bool {
+	return regexp.MustCompile(`(^|[^0-9.:a-f])` + regexp.QuoteMeta(a.String()) + `($|[^0-9.:a-f])`).MatchString(text)
 }

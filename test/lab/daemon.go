@@ -18,6 +18,13 @@ func (n *Node) Keepalived(conf string, args ...string) *Process {
 	dir := n.daemonDir("keepalived")
 	file := filepath.Join(dir, "keepalived.conf")
 	n.write(file, conf)
+	// A killed one leaves its pid files, and the next would take them for a
+	// daemon that runs.
+	for _, pid := range []string{"main.pid", "vrrp.pid", "check.pid", "bfd.pid"} {
+		if err := os.Remove(filepath.Join(dir, pid)); err != nil && !os.IsNotExist(err) {
+			n.lab.t.Fatalf("lab: removing a stale pid file: %v", err)
+		}
+	}
 	argv := append([]string{"keepalived", "-n", "-l", "-D", "-P", "-f", file,
 		"-p", filepath.Join(dir, "main.pid"), "-r", filepath.Join(dir, "vrrp.pid"),
 		"-c", filepath.Join(dir, "check.pid"), "-b", filepath.Join(dir, "bfd.pid")}, args...)
