@@ -155,6 +155,36 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", address, 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+type connections []net.Conn
+
+// alive checks that every connection still answers.
+func (cs connections) alive(t *testing.T, step string) {
+	t.Helper()
+	for i, c := range cs {
+		text := fmt.Sprintf("%s %d", step, i)
+		if err := c.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(text))
+		if _, err := c.Write([]byte(text)); err != nil {
+			t.Fatalf("%s: connection %d: %v", step, i, err)
+		}
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
+			t.Fatalf("%s: connection %d: %q, %v", step, i, got, err)
+		}
+	}
+}
+
 // TestRestartKeepsConnections: an open connection through a service survives the crash of the reconciler, its restart and
 // every edit in place that the restart brings; it is still the same entry in the kernel.
 func TestRestartKeepsConnections(t *testing.T) {
@@ -177,32 +207,9 @@ func TestRestartKeepsConnections(t *testing.T) {
 	r.Set(want)
 	within(t, 5*time.Second, "first table", func() bool { return r.Status().InSync() })
 
-	var conns []net.Conn
-	for range 2 { // rr: one to each server
-		c, err := net.DialTimeout("tcp", "10.9.0.100:80", 3*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		conns = append(conns, c)
-	}
-	alive := func(step string) {
-		t.Helper()
-		for i, c := range conns {
-			text := fmt.Sprintf("%s %d", step, i)
-			if err := c.SetDeadline(time.Now().Add(3 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			got := make([]byte, len(text))
-			if _, err := c.Write([]byte(text)); err != nil {
-				t.Fatalf("%s: connection %d: %v", step, i, err)
-			}
-			if _, err := io.ReadFull(c, got); err != nil || string(got) != text {
-				t.Fatalf("%s: connection %d: %q, %v", step, i, got, err)
-			}
-		}
-	}
-	alive("before")
+	// rr: one to each server
+	conns := connections{dial(t, "10.9.0.100:80"), dial(t, "10.9.0.100:80")}
+	conns.alive(t, "before")
 	entries := func() string { return ipvsadm(t, "-L", "-n", "-c") }
 	if got := entries(); strings.Count(got, "ESTABLISHED") != 2 {
 		t.Fatalf("the connections do not go through IPVS:\n%s", got)
@@ -230,7 +237,7 @@ func TestRestartKeepsConnections(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, got)
 		}
 	}
-	alive("after")
+	conns.alive(t, "after")
 	if got := entries(); strings.Count(got, "ESTABLISHED") != 2 {
 		t.Errorf("entries after the restart:\n%s", got)
 	}

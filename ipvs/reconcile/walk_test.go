@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"vipd/ipvs"
 	"vipd/ipvs/ipvstest"
+	"vipd/ipvs/reconcile"
 )
 
 // action is one step of a random walk, drawn beforehand because the walk itself runs in a bubble.
@@ -95,92 +97,110 @@ func TestRandomWalk(t *testing.T) {
 	})
 }
 
+// walker is the world of one random walk.
+type walker struct {
+	k       *ipvstest.Kernel
+	file    string
+	r       *reconcile.Reconciler
+	stop    func()
+	want    ipvs.Table // nil before the first Set
+	foreign ipvs.Table
+	wrong   []error
+}
+
 func walk(t *testing.T, actions []action) error {
-	k, file := ipvstest.New(), filepath.Join(t.TempDir(), "ipvs")
-	var want, foreign ipvs.Table
-	foreign = ipvs.Table{}
+	w := &walker{k: ipvstest.New(), file: filepath.Join(t.TempDir(), "ipvs"), foreign: ipvs.Table{}}
 	for _, s := range strangers() {
-		foreign.AddService(s)
-		k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: s})
+		w.foreign.AddService(s)
+		w.k.Edit(ipvs.Op{Kind: ipvs.AddService, Service: s})
 	}
-	var wrong []error
-	k.Observe(func(op ipvs.Op, err error, before, after ipvs.Pool) {
-		key := op.Service.Key
-		if key.FWMark != 0 {
-			wrong = append(wrong, fmt.Errorf("%s touches a foreign service", op))
-		}
-		if before.Usable() && want[key].Usable() && !after.Usable() {
-			wrong = append(wrong, fmt.Errorf("%s (%v) empties the pool", op, err))
-		}
-	})
-	r, stop := start(t, k, file)
+	w.k.Observe(w.observe)
+	w.r, w.stop = start(t, w.k, w.file)
 	for _, a := range actions {
-		switch a.kind {
-		case "set":
-			want = a.want
-			r.Set(want)
-		case "fail":
-			k.Fail(func(op ipvs.Op) error {
-				if a.fail[op.Kind] {
-					return a.err
-				}
-				return nil
-			})
-		case "heal":
-			k.Fail(nil)
-			k.FailRead(nil)
-		case "blind":
-			k.FailRead(errors.New("unreadable"))
-		case "edit":
-			for _, op := range a.ops {
-				// Who adds a service that we do not have makes it his own.
-				if _, ours := r.Status().Kernel.Table[op.Service.Key]; ours || op.Kind != ipvs.AddService {
-					k.Edit(op)
-				}
-			}
-		case "foreign":
-			k.Edit(a.ops...)
-			foreign = onlyForeign(k.Table())
-		case "flush":
-			k.Flush()
-			foreign = ipvs.Table{}
-		case "sleep":
-			time.Sleep(a.dt)
-		case "restart":
-			stop()
-			r, stop = start(t, k, file)
-			if want != nil {
-				r.Set(want)
-			}
-		}
+		w.act(t, a)
 		synctest.Wait()
 	}
-	k.Fail(nil)
-	k.FailRead(nil)
+	w.k.Fail(nil)
+	w.k.FailRead(nil)
 	time.Sleep(11 * time.Second)
 	synctest.Wait()
-	if want != nil {
-		all := want.Clone()
-		for key, p := range foreign {
-			all[key] = p
+	w.judge(t)
+	w.stop()
+	return errors.Join(w.wrong...)
+}
+
+// observe judges every single change.
+func (w *walker) observe(op ipvs.Op, err error, before, after ipvs.Pool) {
+	key := op.Service.Key
+	if key.FWMark != 0 {
+		w.wrong = append(w.wrong, fmt.Errorf("%s touches a foreign service", op))
+	}
+	if before.Usable() && w.want[key].Usable() && !after.Usable() {
+		w.wrong = append(w.wrong, fmt.Errorf("%s (answer %v) empties the pool", op, err))
+	}
+}
+
+func (w *walker) act(t *testing.T, a action) {
+	switch a.kind {
+	case "set":
+		w.want = a.want
+		w.r.Set(w.want)
+	case "fail":
+		w.k.Fail(func(op ipvs.Op) error {
+			if a.fail[op.Kind] {
+				return a.err
+			}
+			return nil
+		})
+	case "heal":
+		w.k.Fail(nil)
+		w.k.FailRead(nil)
+	case "blind":
+		w.k.FailRead(errors.New("unreadable"))
+	case "edit":
+		for _, op := range a.ops {
+			// Who adds a service that we do not have makes it his own.
+			if _, ours := w.r.Status().Kernel.Table[op.Service.Key]; ours || op.Kind != ipvs.AddService {
+				w.k.Edit(op)
+			}
 		}
-		if got := k.Table(); !got.Equal(all) {
-			wrong = append(wrong, fmt.Errorf("the kernel has\n%swant\n%s", got, all))
-		}
-		if s := r.Status(); !s.InSync() || len(s.Failures) != 0 {
-			wrong = append(wrong, fmt.Errorf("status %+v", s))
+	case "foreign":
+		w.k.Edit(a.ops...)
+		w.foreign = onlyForeign(w.k.Table())
+	case "flush":
+		w.k.Flush()
+		w.foreign = ipvs.Table{}
+	case "sleep":
+		time.Sleep(a.dt)
+	case "restart":
+		w.stop()
+		w.r, w.stop = start(t, w.k, w.file)
+		if w.want != nil {
+			w.r.Set(w.want)
 		}
 	}
-	started := want != nil
-	want = nil // now pools may be emptied
-	if err := r.Release(t.Context()); err != nil {
-		wrong = append(wrong, err)
+}
+
+// judge compares the kernel with the plan, and again after the release.
+func (w *walker) judge(t *testing.T) {
+	started := w.want != nil
+	if started {
+		all := w.want.Clone()
+		maps.Copy(all, w.foreign)
+		if got := w.k.Table(); !got.Equal(all) {
+			w.wrong = append(w.wrong, fmt.Errorf("the kernel has\n%swant\n%s", got, all))
+		}
+		if s := w.r.Status(); !s.InSync() || len(s.Failures) != 0 {
+			w.wrong = append(w.wrong, fmt.Errorf("status %+v", s))
+		}
 	}
-	if got := k.Table(); started && !got.Equal(foreign) {
-		wrong = append(wrong, fmt.Errorf("after the release the kernel has\n%swant\n%s", got, foreign))
+	w.want = nil // from here on pools may be emptied
+	if err := w.r.Release(t.Context()); err != nil {
+		w.wrong = append(w.wrong, err)
 	}
-	stop()
-	return errors.Join(wrong...)
+	if got := w.k.Table(); started && !got.Equal(w.foreign) {
+		w.wrong = append(w.wrong, fmt.Errorf("after the release the kernel has\n%swant\n%s", got, w.foreign))
+	}
 }
 
 func onlyForeign(t ipvs.Table) ipvs.Table {
