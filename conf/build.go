@@ -47,7 +47,7 @@ var rules = []rule{
 	{"vrrp_instance.virtual_ipaddress/count", "how many addresses an advert can hold"},
 	{"vrrp_instance.virtual_ipaddress/none", "an instance without addresses (warning)"},
 	{"vrrp_instance.virtual_ipaddress/taken", "an address belongs to one instance, once"},
-	{"vrrp_instance.virtual_ipaddress/loopback", "an address on lo cannot be announced (warning)"},
+	{"vrrp_instance.virtual_ipaddress/loopback", "an address on lo: for IPv4 it depends on arp_ignore, for IPv6 it cannot be reached (warning)"},
 	{"vrrp_instance.virtual_ipaddress/prefix", "an address with the prefix length of its subnet (warning)"},
 	{"vrrp_instance.virtual_ipaddress/linklocal", "the first IPv6 address should be link-local (warning)"},
 	{"vrrp_instance.interface/loopback", "adverts on lo reach nobody (warning)"},

@@ -71,8 +71,7 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 		b.vips[host] = claim{instance, a.it}
 	}
 	if a.Dev == "lo" {
-		b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/loopback", fmt.Sprintf("%s on lo cannot be announced", host),
-			"ARP and neighbour announcements do not leave through lo, so after a takeover the network keeps sending to the old director; put it on the interface that faces the network")
+		b.loopback(a, in)
 	}
 	subnet := a.Prefix.Bits() < host.BitLen()
 	if subnet && (host.Is4() || !a.NoPrefixRoute) {
@@ -80,6 +79,17 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 			fmt.Sprintf("the kernel adds a route to %s along with it, and addresses of one subnet can vanish together; write %s", a.Prefix.Masked(), host))
 	}
 	return a.VIP
+}
+
+// loopback warns of an address on lo. Announcements of it leave through the
+// instance's interface; whether Linux answers there depends on the family.
+func (b *builder) loopback(a vip, in *Instance) {
+	host, what, why := a.Prefix.Addr(), "sits on lo", "it is announced through "+in.Interface+", and Linux answers ARP for it there only while arp_ignore is 0"
+	if host.Is6() {
+		what, why = "on lo cannot be reached", "Linux answers neighbour solicitations for an IPv6 address only on the interface where it sits"
+	}
+	b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/loopback", fmt.Sprintf("%s %s", host, what),
+		why+"; put it on the interface that faces the network")
 }
 
 // room checks that an advert can hold the addresses.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ var (
 	choiceKind    = &kind{"choice", "", []string{"type", "word"}, parseChoice}
 	textKind      = &kind{"text", "a string", []string{"type", "length", "characters"}, parseText}
 	interfaceKind = &kind{"interface", `the name of a network interface, at most 15 characters ("eth0")`, []string{"type", "syntax"}, parseInterface}
-	addressKind   = &kind{"address", `an IPv4 or IPv6 address ("192.0.2.1")`, []string{"type", "syntax"}, parseAddress}
+	addressKind   = &kind{"address", `an IPv4 or IPv6 address of one host ("192.0.2.1")`, []string{"type", "syntax", "host"}, parseAddress}
 	group4Kind    = &kind{"group4", `an IPv4 multicast address ("224.0.0.18")`, []string{"type", "syntax", "group"}, parseGroup}
 	group6Kind    = &kind{"group6", `an IPv6 multicast address of link-local scope ("ff02::12")`, []string{"type", "syntax", "group"}, parseGroup}
 	groupKind     = &kind{"group", `a multicast address ("224.0.0.18" or, of link-local scope, "ff02::12")`, []string{"type", "syntax", "group"}, parseGroup}
@@ -177,10 +178,11 @@ func parseChoice(f field) (any, bool) {
 	if !ok {
 		return f.wrongType("string")
 	}
-	for _, w := range f.k.words {
-		if s == w {
-			return s, true
-		}
+	if slices.Contains(f.k.words, s) {
+		return s, true
+	}
+	if first, more, ok := strings.Cut(s, " "); ok && slices.Contains(f.k.words, first) {
+		return f.bad("word", fmt.Sprintf("%q after %q is not supported yet; write %q alone", more, first, first))
 	}
 	if advice := choiceAdvice[f.k.name+" "+s]; advice != "" {
 		return f.badAt(f.it, f.path, "word", shown(f.it)+" is not supported", advice+"\n"+f.k.must())
@@ -248,7 +250,15 @@ func parseAddress(f field) (any, bool) {
 	if !ok {
 		return f.bad("syntax", shown(f.it)+" is no IP address"+addressHint(s))
 	}
+	if !unicast(a) {
+		return f.bad("host", shown(f.it)+" is not the address of one host")
+	}
 	return a, true
+}
+
+// unicast reports whether an address can belong to one host.
+func unicast(a netip.Addr) bool {
+	return !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 // address reads an IPv4 or IPv6 address.

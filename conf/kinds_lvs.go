@@ -34,7 +34,7 @@ func parseEndpoint(f field) (any, bool) {
 		}
 		return f.bad("syntax", message)
 	}
-	if a := e.Addr(); a.IsUnspecified() || a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+	if !unicast(e.Addr()) {
 		return f.bad("host", shown(f.it)+" is not the address of one host")
 	}
 	return e, true

@@ -231,7 +231,7 @@ func (f field) vip() (vip, bool) {
 		f.bad("syntax", message)
 		return v, false
 	}
-	if a := v.Prefix.Addr(); a.IsUnspecified() || a.IsMulticast() {
+	if !unicast(v.Prefix.Addr()) {
 		f.bad("host", strconv.Quote(words[0])+" is not the address of one host")
 		return v, false
 	}

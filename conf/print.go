@@ -10,7 +10,7 @@ import (
 
 // TOML returns the configuration as a file: canonical, with every default
 // written out. Load of that file gives an equal Config again, but for Files and
-// Warnings.
+// Warnings. Passwords are in it.
 func (c *Config) TOML() string {
 	p := &printer{}
 	p.table("[global_defs]")

@@ -24,6 +24,10 @@ func Reference() string {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", keyCell(k), cell(k.valueCell()), cell(k.defaultCell()), cell(k.meaningCell()))
 		}
 	}
+	b.WriteString(referenceRules)
+	for _, r := range rules {
+		fmt.Fprintf(&b, "- `%s`: %s\n", r.id, r.doc)
+	}
 	b.WriteString(referenceKeywords)
 	for _, f := range []fate{later, instead, noEffect} {
 		b.WriteString(keywordTable(f))
@@ -41,6 +45,14 @@ On/off keys are ` + "`true` or `false`" + `. A list takes keepalived's lines as 
 
 ` + "`vipd check -c FILE`" + ` reports every mistake at once, with its place and what is allowed. A complete, commented file is
 [vipd.example.toml](vipd.example.toml).
+`
+
+const referenceRules = `
+## What is checked beside single values
+
+A broken rule is an error unless it says "warning". Warnings do not keep a configuration from being used;
+` + "`vipd check --strict`" + ` fails on them.
+
 `
 
 const referenceKeywords = `

@@ -1,0 +1,19 @@
+// Package conf turns configuration files into a finished, immutable Config or
+// into a list of what is wrong with them: never into something in between.
+//
+// Load reads the files, which are TOML with keepalived's words. The TOML library
+// decodes them; an index of our own over the same bytes (index.go) knows where
+// each key stands; one table, the schema, says what every key may hold. Checks,
+// suggestions and the reference page all come from that table, so they cannot
+// disagree. What no single key can show (two instances with one number, a port
+// that direct routing cannot change) is checked while the Config is built; those
+// rules are listed in build.go. Every rule has a file in testdata/bad with the
+// exact text it prints.
+//
+// To add a key: a line in its block in schema*.go, a field in config.go that the
+// builder fills, a line in print*.go and diff.go, and the files in testdata that
+// the tests then ask for.
+//
+// The package is pure: it reads through the fs.FS it is given and has no other
+// effect.
+package conf
