@@ -33,6 +33,9 @@ func TestLocalFault(t *testing.T) {
 		if !all["up"].Healthy || all["down"].Healthy || !all["down"].Known || all["failing"].Healthy {
 			t.Errorf("verdicts: %+v", all)
 		}
+		if all["up"].Failures != 0 || all["failing"].Failures != 10 {
+			t.Errorf("failures counted: %d and %d, want 0 and 10", all["up"].Failures, all["failing"].Failures)
+		}
 		for _, key := range []string{"up", "down"} {
 			if want := "no verdict, this machine is at fault: too many open files"; all[key].Alarm != want {
 				t.Errorf("%s: alarm %q, want %q", key, all[key].Alarm, want)
@@ -257,7 +260,8 @@ func TestConfigureRefuses(t *testing.T) {
 
 // TestRemovalCancels: a removed check is cancelled, not waited for to its deadline.
 func TestRemovalCancels(t *testing.T) {
-	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+	core, logs := observer.New(zap.InfoLevel)
+	inBubble(t, Options{Log: zap.New(core)}, func(t *testing.T, s *Scheduler) {
 		f := hangs()
 		j := job("x", f)
 		j.Timeout = time.Hour
@@ -270,6 +274,9 @@ func TestRemovalCancels(t *testing.T) {
 		}
 		if st := s.Stats(); st.InFlight != 0 || st.Jobs != 0 {
 			t.Errorf("left behind: %+v", st)
+		}
+		if logs.Len() != 0 {
+			t.Errorf("the cancelled attempt was taken for a failure: %v", logs.All())
 		}
 	})
 }
