@@ -1,0 +1,61 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWriteText(t *testing.T) {
+	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
+	s := Status{
+		Version: "1.0", PID: 7, Started: now.Add(-time.Hour), ConfigFile: "/etc/vipd/vipd.toml", ConfigLoaded: now.Add(-time.Minute),
+		ReloadError: "/etc/vipd/vipd.toml:3:1: error: …", Alarms: []string{"tcp 10.9.0.100:80 10.9.0.21:80 TCP_CHECK: no descriptors"},
+		Instances: []Instance{{
+			Name: "VI_1", State: "MASTER", Priority: 150, EffectivePriority: 130, VirtualRouterID: 51, Version: 3,
+			Interface: "eth0", MasterAddress: "10.9.0.11", Since: now.Add(-90 * time.Second), Reason: "no advert from 10.9.0.12 for 3.6s",
+			Notes: []string{"VRID conflict with 10.9.0.50 (3s ago)"},
+			Addresses: []Address{
+				{Address: "10.9.0.100/32", Interface: "eth0", Present: true},
+				{Address: "10.9.0.101/32", Interface: "eth0", Error: "permission denied"},
+			},
+		}},
+		Scripts: []Script{{Name: "chk", State: "FAILED", LastRun: now.Add(-time.Second), DurationMS: 12.3, Detail: "exit status 1"}},
+		VirtualServers: []VirtualServer{{
+			Name: "web", Service: "tcp 10.9.0.100:80", Scheduler: "wlc", State: "UP", Quorum: 1, Present: true,
+			RealServers: []RealServer{
+				{Address: "10.9.0.21:80", Method: "DR", State: "UP", Weight: 1, EffectiveWeight: 1, Present: true, ActiveConnections: 3,
+					Checks: []Check{{Type: "TCP_CHECK", Known: true, Healthy: true, LastRun: now.Add(-2 * time.Second), Detail: "connected"}}},
+				{Address: "10.9.0.22:80", Method: "DR", State: "DOWN", Weight: 1,
+					Checks: []Check{{Type: "TCP_CHECK", Known: true, LastRun: now.Add(-2 * time.Second), Detail: "connection refused"}}},
+			},
+		}},
+	}
+	const want = `vipd 1.0, pid 7, up 1h0m0s, /etc/vipd/vipd.toml loaded 1m0s ago
+LAST RELOAD REFUSED: /etc/vipd/vipd.toml:3:1: error: …
+ALARM: tcp 10.9.0.100:80 10.9.0.21:80 TCP_CHECK: no descriptors
+
+INSTANCE  STATE   PRIO          VRID   INTERFACE  MASTER     SINCE  REASON
+VI_1      MASTER  130 (of 150)  51 v3  eth0       10.9.0.11  1m30s  no advert from 10.9.0.12 for 3.6s
+  VI_1: VRID conflict with 10.9.0.50 (3s ago)
+
+VIP            INTERFACE  INSTANCE  HERE
+10.9.0.100/32  eth0       VI_1      yes
+10.9.0.101/32  eth0       VI_1      no: permission denied
+
+SCRIPT  STATE   LAST RUN  TOOK     DETAIL
+chk     FAILED  1s        12.3 ms  exit status 1
+
+tcp 10.9.0.100:80  wlc  UP  1 of 2 servers up  (web)
+  SERVER        METHOD  STATE  WEIGHT  ACTIVE  INACTIVE  LAST CHECK
+  10.9.0.21:80  DR      UP     1       3       0         TCP_CHECK 2s ago: connected
+  10.9.0.22:80  DR      DOWN   out     0       0         TCP_CHECK 2s ago: connection refused
+`
+	var b strings.Builder
+	if err := s.WriteText(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}
