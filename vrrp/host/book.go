@@ -46,6 +46,7 @@ type book struct {
 	removals []*entry
 	ring     []*instance // instances with additions to do, the next one first
 	retries  []*entry    // entries that wait for their retryAt
+	debts    []bystander // addresses that we owe to others
 	events   []event
 	unlisted bool // the state file is to be written when there is time
 	closed   bool // everything was given up for good
@@ -82,7 +83,6 @@ type entry struct {
 	fought  bool      // lost too often
 	stale   bool      // present with other properties than wanted
 	listed  bool      // in the state file
-	busy    bool      // a kernel call for it is running
 	queued  bool      // in an instance's queue or in removals
 	index   int       // of the interface it was last seen on
 	changed time.Time // when the kernel last acknowledged a change of it
@@ -157,8 +157,9 @@ func (b *book) state(now time.Time, s State) {
 	b.last = s
 	b.judge()
 	have := b.lookup(s)
+	var missing []*entry
 	for k, e := range b.entries {
-		if e.busy || !e.changed.Before(s.At) {
+		if !e.changed.Before(s.At) {
 			continue
 		}
 		a, ok := have[k]
@@ -167,11 +168,15 @@ func (b *book) state(now time.Time, s State) {
 			e.present, e.was, e.rec = true, true, a.Addr
 			b.adopt(e, a.Addr)
 		case !ok && e.present:
-			b.lost(now, e)
+			missing = append(missing, e)
 		}
 		if ok {
 			e.index = a.index
 		}
+	}
+	for _, e := range missing {
+		b.follow(e)
+		b.lost(now, e)
 	}
 	b.evaluateAll(now)
 }
@@ -223,7 +228,6 @@ func (b *book) lost(now time.Time, e *entry) {
 	for _, u := range e.users {
 		u.told = false
 	}
-	b.follow(now, e)
 	u := e.active()
 	if u == nil {
 		e.ours = false
@@ -246,7 +250,7 @@ func (b *book) lost(now time.Time, e *entry) {
 }
 
 // follow removes our address from an interface that was renamed and took it along.
-func (b *book) follow(now time.Time, e *entry) {
+func (b *book) follow(e *entry) {
 	l := b.last.ByIndex(e.index)
 	if !e.ours || l == nil || l.Name == e.dev || !b.last.Has(l.Name, e.prefix) {
 		return
@@ -254,7 +258,6 @@ func (b *book) follow(now time.Time, e *entry) {
 	moved := b.entry(key{l.Name, e.prefix})
 	if len(moved.users) == 0 {
 		moved.ours = true
-		b.evaluate(now, moved)
 	}
 }
 
@@ -274,7 +277,7 @@ func (b *book) evaluateAll(now time.Time) {
 	for k, e := range b.entries {
 		if len(e.users) == 0 {
 			b.evaluate(now, e)
-			if !e.present && !e.busy && !e.queued {
+			if !(e.present && e.ours) && !e.queued {
 				b.unlisted = b.unlisted || e.listed
 				delete(b.entries, k)
 			}
@@ -284,9 +287,6 @@ func (b *book) evaluateAll(now time.Time) {
 
 // evaluate queues what is to be done about an entry, and tells its users when it is there.
 func (b *book) evaluate(now time.Time, e *entry) {
-	if e.busy {
-		return
-	}
 	u := e.active()
 	switch {
 	case e.present && e.ours && (u == nil || e.stale):

@@ -34,7 +34,7 @@ func (b *book) sweep(now time.Time, s State, recorded map[key]bool) []Leftover {
 			k := key{dev, a.Prefix}
 			e := b.entries[k]
 			configured := e != nil && len(e.users) > 0
-			if !configured && !recorded[k] || e != nil && (e.active() != nil || e.busy) {
+			if !configured && !recorded[k] || e != nil && e.active() != nil {
 				continue
 			}
 			f := Leftover{Dev: dev, Prefix: a.Prefix}

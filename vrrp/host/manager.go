@@ -194,6 +194,8 @@ func (m *Manager) do(j job) {
 	switch j.kind {
 	case jobRemove:
 		m.remove(j)
+	case jobRestore:
+		m.restore(j.debts)
 	case jobAdd:
 		m.add(j)
 	case jobRead:

@@ -9,20 +9,22 @@ import (
 type jobKind uint8
 
 const (
-	jobNone   jobKind = iota // nothing to do before wake
-	jobRemove                // remove entries
-	jobAdd                   // add entry
-	jobList                  // write the state file
-	jobRead                  // read the kernel: a write is not confirmed yet
+	jobNone    jobKind = iota // nothing to do before wake
+	jobRemove                 // remove entries
+	jobRestore                // put back debts
+	jobAdd                    // add entry
+	jobList                   // write the state file
+	jobRead                   // read the kernel: a write is not confirmed yet
 )
 
 // job is the next thing that the worker has to do.
 type job struct {
 	kind    jobKind
 	entries []*entry
-	index   int    // interface of the addition
-	rec     Addr   // what to add
-	links   []int  // interfaces of the removals, as entries
+	index   int   // interface of the addition
+	rec     Addr  // what to add
+	links   []int // interfaces of the removals, as entries
+	debts   []bystander
 	listing []item // write this to the state file first; nil: no need
 	wake    time.Time
 }
@@ -33,12 +35,15 @@ type item struct {
 	Address   netip.Prefix `json:"address"`
 }
 
-// next returns the most urgent thing to do at now and marks it as begun; done must follow for removals and
-// additions.
+// next returns the most urgent thing to do at now and takes it off the queues; added or removed must
+// follow.
 func (b *book) next(now time.Time) job {
 	b.wakeRetries(now)
 	if j, ok := b.nextRemoval(now); ok {
 		return j
+	}
+	if due := b.nextDebts(now); len(due) > 0 {
+		return job{kind: jobRestore, debts: due}
 	}
 	if j, ok := b.nextAddition(now); ok {
 		return j
@@ -63,10 +68,16 @@ func (b *book) rest(now time.Time) job {
 			return job{kind: jobRead}
 		}
 	}
-	for _, e := range b.retries {
-		if wake.IsZero() || e.retryAt.Before(wake) {
-			wake = e.retryAt
+	earlier := func(t time.Time) {
+		if wake.IsZero() || t.Before(wake) {
+			wake = t
 		}
+	}
+	for _, e := range b.retries {
+		earlier(e.retryAt)
+	}
+	for _, o := range b.debts {
+		earlier(o.retryAt)
 	}
 	return job{wake: wake}
 }
@@ -103,7 +114,6 @@ func (b *book) nextRemoval(now time.Time) (job, bool) {
 			b.removed(now, e, nil)
 			continue
 		}
-		e.busy = true
 		j.entries, j.links = append(j.entries, e), append(j.links, l.Index)
 	}
 	return j, len(j.entries) > 0
@@ -134,7 +144,7 @@ func (b *book) nextAddition(now time.Time) (job, bool) {
 		if !e.listed {
 			j.listing = b.list()
 		}
-		e.busy, e.rec = true, j.rec
+		e.rec = j.rec
 		return j, true
 	}
 	return job{}, false
@@ -153,7 +163,7 @@ func (b *book) list() []item {
 		}
 	}
 	for _, e := range b.entries {
-		e.listed = e.present && e.ours || e.busy || !e.present && (e.active() != nil || marks && len(e.users) > 0)
+		e.listed = e.present && e.ours || !e.present && (e.active() != nil || marks && len(e.users) > 0)
 		if len(e.users) == 0 {
 			note(e)
 		}
@@ -170,7 +180,6 @@ func (b *book) list() []item {
 
 // added notes the outcome of an addition. exists is what was there already, or nil.
 func (b *book) added(now time.Time, e *entry, index int, exists *Addr, err error) {
-	e.busy = false
 	b.wrote(now, e)
 	if err != nil {
 		b.failed(now, e, err)
@@ -190,15 +199,11 @@ func (b *book) added(now time.Time, e *entry, index int, exists *Addr, err error
 		b.adopt(e, *exists)
 		b.unlisted = b.unlisted || !e.ours
 	}
-	if u := e.active(); u != nil && e.ours && exists == nil {
-		e.stale = !e.rec.same(u.record()) // reconfigured meanwhile
-	}
 	b.evaluate(now, e)
 }
 
 // removed notes the outcome of a removal.
 func (b *book) removed(now time.Time, e *entry, err error) {
-	e.busy = false
 	b.wrote(now, e)
 	if err != nil && !gone(err) {
 		b.failed(now, e, err)
@@ -226,37 +231,19 @@ func (b *book) wrote(now time.Time, e *entry) {
 
 func (b *book) failed(now time.Time, e *entry, err error) {
 	e.err = err
-	e.backoff = min(max(2*e.backoff, backoffMin), backoffMax)
+	e.backoff = pause(e.backoff)
 	e.retryAt = now.Add(e.backoff)
 	b.tell(eventError, e, err)
 }
 
-// hold keeps snapshots from judging the addresses while the kernel may drop them for a moment.
-func (b *book) hold(keys []key) []*entry {
-	var held []*entry
-	for _, k := range keys {
-		if e := b.entries[k]; e != nil && !e.busy {
-			e.busy = true
-			held = append(held, e)
-		}
-	}
-	return held
-}
-
-// unhold ends hold after the addresses were seen or put back.
-func (b *book) unhold(now time.Time, held []*entry) {
-	for _, e := range held {
-		e.busy = false
-		b.wrote(now, e)
-		b.evaluate(now, e)
-	}
-}
+// pause returns the pause after the one before.
+func pause(before time.Duration) time.Duration { return min(max(2*before, backoffMin), backoffMax) }
 
 // outstanding lists the addresses of ours that are to be removed and still there.
 func (b *book) outstanding() []*entry {
 	var out []*entry
 	for _, e := range b.entries {
-		if e.busy || e.present && e.ours && e.active() == nil {
+		if e.present && e.ours && e.active() == nil {
 			out = append(out, e)
 		}
 	}

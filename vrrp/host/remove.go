@@ -15,6 +15,9 @@ type bystander struct {
 	key
 	index int
 	rec   Addr
+
+	retryAt time.Time // when owed
+	backoff time.Duration
 }
 
 // remove makes removals. Unless promote_secondaries is set, the kernel drops all secondary addresses of a subnet with
@@ -24,19 +27,12 @@ func (m *Manager) remove(j job) {
 	if slices.ContainsFunc(j.entries, func(e *entry) bool { return narrow(e.prefix) }) {
 		var err error
 		if before, err = m.kernel.State(); err != nil {
-			m.log.Warn("cannot see which addresses would go together with a removed one", zap.Error(err))
+			before = m.last() // good enough, unless somebody added an address this very moment
 		}
 	}
-	order(j, before)
 	m.mu.Lock()
 	others := m.book.bystanders(j, before)
-	keys := make([]key, len(others))
-	for i, o := range others {
-		keys[i] = o.key
-	}
-	held := m.book.hold(keys)
 	m.mu.Unlock()
-
 	errs := make([]error, len(j.entries))
 	for i, e := range j.entries {
 		errs[i] = m.kernel.DelAddress(j.links[i], e.prefix)
@@ -49,31 +45,15 @@ func (m *Manager) remove(j job) {
 	for i, e := range j.entries {
 		m.book.removed(now, e, errs[i])
 	}
-	m.book.unhold(now, held)
+	for _, o := range others { // a snapshot from before says nothing
+		if e := m.book.entries[o.key]; e != nil {
+			m.book.wrote(now, e)
+		}
+	}
 }
 
 // narrow reports whether the address may share its subnet with secondaries.
 func narrow(p netip.Prefix) bool { return p.Addr().Is4() && p.Bits() < 32 }
-
-// order puts secondary addresses first, so that as few as possible fall with their primary one.
-func order(j job, before State) {
-	type pair struct {
-		e     *entry
-		index int
-	}
-	var first, last []pair
-	for i, e := range j.entries {
-		a := before.find(e.dev, e.prefix)
-		if narrow(e.prefix) && (a == nil || !a.Secondary) {
-			last = append(last, pair{e, j.links[i]})
-		} else {
-			first = append(first, pair{e, j.links[i]})
-		}
-	}
-	for i, p := range append(first, last...) {
-		j.entries[i], j.links[i] = p.e, p.index
-	}
-}
 
 // bystanders lists the secondary addresses that may fall with the primary ones of the job and are to stay.
 func (b *book) bystanders(j job, before State) []bystander {
@@ -89,16 +69,23 @@ func (b *book) bystanders(j job, before State) []bystander {
 			if !s.Secondary || s.Prefix.Bits() != e.prefix.Bits() || !e.prefix.Contains(s.Prefix.Addr()) {
 				continue
 			}
-			if o := b.entries[k]; o != nil && (o.busy || o.ours && o.active() == nil) {
+			if o := b.entries[k]; o != nil && o.ours && o.active() == nil {
 				continue // goes anyway
 			}
-			out = append(out, bystander{k, l.Index, s})
+			out = append(out, bystander{key: k, index: l.Index, rec: s})
 		}
 	}
 	return out
 }
 
-// restore puts back the bystanders that are gone.
+// last returns the newest snapshot.
+func (m *Manager) last() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.book.last
+}
+
+// restore puts back the bystanders that are gone. One that the kernel refuses is owed.
 func (m *Manager) restore(others []bystander) {
 	if len(others) == 0 {
 		return
@@ -113,12 +100,39 @@ func (m *Manager) restore(others []bystander) {
 		case e == nil:
 			restored++
 		case !errors.Is(e, unix.EEXIST) && !errors.Is(e, unix.ENODEV):
-			m.log.Error("an address that the kernel removed together with a virtual one could not be put back; set net.ipv4.conf.all.promote_secondaries=1 and add it by hand",
-				zap.Stringer("address", o.prefix), zap.String("iface", o.dev), zap.Error(e))
+			if o.backoff == 0 {
+				m.log.Error("an address that the kernel removed together with a virtual one cannot be put back yet; trying again; net.ipv4.conf.all.promote_secondaries=1 avoids this",
+					zap.Stringer("address", o.prefix), zap.String("iface", o.dev), zap.Error(e))
+			}
+			m.mu.Lock()
+			m.book.owe(time.Now(), o)
+			m.mu.Unlock()
 		}
 	}
 	if restored > 0 {
-		m.log.Info("put back secondary addresses that the kernel removed together with a virtual one; promote_secondaries=1 avoids this",
+		m.log.Info("put back secondary addresses that the kernel removed together with a virtual one; net.ipv4.conf.all.promote_secondaries=1 avoids this",
 			zap.Int("addresses", restored))
 	}
+}
+
+// owe notes a bystander that is still to be put back, unless the repair of wanted addresses sees to that.
+func (b *book) owe(now time.Time, o bystander) {
+	if e := b.entries[o.key]; e != nil && e.active() != nil {
+		return
+	}
+	o.backoff = pause(o.backoff)
+	o.retryAt = now.Add(o.backoff)
+	b.debts = append(b.debts, o)
+}
+
+// nextDebts takes the bystanders whose time has come.
+func (b *book) nextDebts(now time.Time) (due []bystander) {
+	b.debts = slices.DeleteFunc(b.debts, func(o bystander) bool {
+		if o.retryAt.After(now) {
+			return false
+		}
+		due = append(due, o)
+		return true
+	})
+	return due
 }

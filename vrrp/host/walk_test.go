@@ -16,120 +16,138 @@ import (
 	"vipd/vrrp/host/hosttest"
 )
 
-// walk is a manager, its kernel and a model of what should be in it.
-type walk struct {
-	*rig
-	sets   map[string][]string
-	wanted map[string]bool
-	hand   map[string]string // addresses of others: prefix to interface
-	either map[string]bool   // virtual addresses once added by hand: taken over, or not when it is the only address
-}
-
 var (
 	walkInstances = []string{"A", "B", "C"}
 	walkVIPs      = []string{
 		"10.7.0.1/24", "10.7.0.2/24", "10.7.0.3/24", "10.9.0.100/32", "10.9.0.101/24", "2001:db8::1/128", "2001:db8::2/64",
 	}
 	walkForeign = []string{"10.7.0.200/24", "10.9.0.201/24", "10.9.0.202/32", "2001:db8::99/64"}
-	walkErrnos  = []unix.Errno{unix.ENOBUFS, unix.EPERM, unix.EINVAL, unix.ENOMEM}
+	walkKinds   = []string{
+		"want", "want", "want", "configure", "configure", "delete", "foreign", "link", "recreate", "flush", "fault", "promote", "adopt",
+	}
 )
+
+// move is one step of a history; the fields that its kind does not need are ignored.
+type move struct {
+	kind, instance, dev, vip, foreign string
+	on, carrier                       bool
+	pause                             int // ms afterwards
+	op                                hosttest.Op
+	times                             int
+	errno                             unix.Errno
+	sets                              map[string][]string
+}
+
+func drawMove(rt *rapid.T) move {
+	subset := rapid.Custom(func(rt *rapid.T) []string {
+		return slices.DeleteFunc(slices.Clone(walkVIPs), func(v string) bool { return rapid.Bool().Draw(rt, "without "+v) })
+	})
+	m := move{kind: rapid.SampledFrom(walkKinds).Draw(rt, "kind")}
+	m.dev = rapid.SampledFrom([]string{"eth0", "eth0", "eth1"}).Draw(rt, "dev")
+	m.vip = rapid.SampledFrom(walkVIPs).Draw(rt, "vip")
+	m.on = rapid.Bool().Draw(rt, "on")
+	m.pause = rapid.SampledFrom([]int{0, 0, 1, 30, 100}).Draw(rt, "pause")
+	switch m.kind {
+	case "want":
+		m.instance = rapid.SampledFrom(walkInstances).Draw(rt, "instance")
+	case "configure":
+		m.sets = rapid.MapOf(rapid.SampledFrom(walkInstances), subset).Draw(rt, "sets")
+	case "foreign":
+		m.foreign = rapid.SampledFrom(walkForeign).Draw(rt, "foreign")
+	case "link":
+		m.carrier = rapid.Bool().Draw(rt, "carrier")
+	case "fault":
+		m.op = rapid.SampledFrom([]hosttest.Op{hosttest.OpAdd, hosttest.OpDel, hosttest.OpState}).Draw(rt, "op")
+		m.times = rapid.IntRange(1, 4).Draw(rt, "times")
+		m.errno = rapid.SampledFrom([]unix.Errno{unix.ENOBUFS, unix.EPERM, unix.EINVAL, unix.ENOMEM}).Draw(rt, "errno")
+	}
+	return m
+}
+
+// walk is a manager, its kernel and a model of what should be in it.
+type walk struct {
+	*rig
+	sets   map[string][]string
+	wanted map[string]bool
+	hand   map[string]string // addresses of others: "prefix dev" to prefix
+	either map[string]bool   // may be there or not, such as virtual addresses once added by hand: taken over or not
+}
 
 // TestRandomWalk: after any history of wishes, reloads, interference and errors, the kernel holds exactly what is
 // wanted, and every address of others.
 func TestRandomWalk(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		synctest.Test(t, func(t *testing.T) { // a fatal step ends this run
+		history := rapid.SliceOfN(rapid.Custom(drawMove), 1, 40).Draw(rt, "history")
+		var wrong []string
+		synctest.Test(t, func(t *testing.T) {
 			w := &walk{rig: newRig(t), sets: map[string][]string{}, wanted: map[string]bool{}, hand: map[string]string{}, either: map[string]bool{}}
 			w.run()
-			defer w.stop()
-			var steps []string
-			for range rapid.IntRange(1, 30).Draw(rt, "length") {
-				steps = append(steps, w.step(rt))
-				if rapid.Bool().Draw(rt, "pause") {
-					time.Sleep(time.Duration(rapid.IntRange(0, 100).Draw(rt, "ms")) * time.Millisecond)
-				}
+			for _, m := range history {
+				w.step(m)
+				time.Sleep(time.Duration(m.pause) * time.Millisecond)
 			}
-			w.check(rt, steps)
+			w.mend()
+			wrong = w.check()
+			w.stop()
 		})
+		if len(wrong) > 0 {
+			rt.Fatalf("%s", strings.Join(wrong, "\n"))
+		}
 	})
 }
 
-func (w *walk) step(rt *rapid.T) string {
-	k := w.k
-	pick := func(name string, of []string) string { return rapid.SampledFrom(of).Draw(rt, name) }
-	dev := pick("dev", []string{"eth0", "eth1"})
-	switch pick("step", []string{"want", "want", "want", "configure", "delete", "foreign", "down", "carrier", "recreate", "flush", "fault", "promote", "adopt"}) {
+func (w *walk) step(m move) {
+	switch k := w.k; m.kind {
 	case "want":
-		in := pick("instance", walkInstances)
-		w.wanted[in] = rapid.Bool().Draw(rt, "wanted")
-		w.Want(in, w.wanted[in])
-		return fmt.Sprint("want ", in, w.wanted[in])
+		w.wanted[m.instance] = m.on
+		w.Want(m.instance, m.on)
 	case "configure":
-		w.configure(rt)
-		return fmt.Sprint("configure ", w.sets)
+		w.configure(m.sets)
 	case "delete":
-		v := pick("vip", walkVIPs)
-		_ = k.Del("eth0", pfx(v))
-		w.forgetLost()
-		return "delete " + v
+		_ = k.Del("eth0", pfx(m.vip))
 	case "adopt": // somebody adds what an instance that is wanted should have
-		v := pick("vip", walkVIPs)
-		if w.wants(v) {
-			_ = k.Add("eth0", foreign(v))
-			w.either[v+" eth0"] = true
-			return "add " + v + " by hand"
+		if w.wants(m.vip) {
+			_ = k.Add("eth0", foreign(m.vip))
+			w.either[m.vip+" eth0"] = true
 		}
 	case "foreign":
-		f := pick("foreign", walkForeign)
-		if k.Add(dev, foreign(f)) == nil {
-			w.hand[f+" "+dev] = f
-			return "foreign " + f + " on " + dev
+		if k.Add(m.dev, foreign(m.foreign)) == nil {
+			w.hand[m.foreign+" "+m.dev] = m.foreign
 		}
-	case "down", "carrier":
-		up := rapid.Bool().Draw(rt, "up")
-		_ = k.SetLink(dev, up, rapid.Bool().Draw(rt, "carrier"))
-		w.forgetLost()
-		return fmt.Sprint("link ", dev, up)
+	case "link":
+		must(w.t, k.SetLink(m.dev, m.on, m.carrier))
 	case "recreate":
-		k.RemoveLink(dev)
-		time.Sleep(time.Duration(rapid.IntRange(0, 10).Draw(rt, "ms")) * time.Millisecond)
-		k.NewLink(dev)
-		w.forgetLost()
-		return "re-create " + dev
+		k.RemoveLink(m.dev)
+		k.NewLink(m.dev)
 	case "flush":
 		for _, v := range append(slices.Clone(walkVIPs), "10.9.0.11/24") {
 			_ = k.Del("eth0", pfx(v))
 		}
-		w.forgetLost()
-		return "flush"
 	case "fault":
-		op := hosttest.Op(pick("op", []string{string(hosttest.OpAdd), string(hosttest.OpDel), string(hosttest.OpState)}))
-		n := rapid.IntRange(1, 4).Draw(rt, "n")
-		k.Fail(op, anyOr(pick("of", append([]string{""}, walkVIPs...))), n, rapid.SampledFrom(walkErrnos).Draw(rt, "errno"))
-		return fmt.Sprint("fail ", op, n)
+		of := netip.Prefix{}
+		if m.on {
+			of = pfx(m.vip)
+		}
+		k.Fail(m.op, of, m.times, m.errno)
 	case "promote":
-		must(w.t, k.SetPromote(dev, rapid.Bool().Draw(rt, "promote")))
-		return "promote " + dev
+		must(w.t, k.SetPromote(m.dev, m.on))
 	}
-	return "nothing"
+	if slices.Contains([]string{"delete", "link", "recreate", "flush"}, m.kind) {
+		w.forgetLost()
+	}
 }
 
-func (w *walk) configure(rt *rapid.T) {
-	var sets []host.Set
-	next := map[string][]string{}
+func (w *walk) configure(sets map[string][]string) {
+	var all []host.Set
 	for _, in := range walkInstances {
-		if !rapid.Bool().Draw(rt, "has"+in) {
-			if w.sets[in] != nil {
-				w.wanted[in] = false // an instance that went must be wanted anew
-			}
-			continue
+		if vips, ok := sets[in]; ok {
+			all = append(all, set(in, vips...))
+		} else if _, had := w.sets[in]; had {
+			w.wanted[in] = false // an instance that went must be wanted anew
 		}
-		vips := slices.DeleteFunc(slices.Clone(walkVIPs), func(string) bool { return rapid.Bool().Draw(rt, "without") })
-		next[in] = append([]string{}, vips...)
-		sets = append(sets, set(in, vips...))
 	}
-	w.sets = next
-	w.Configure(sets)
+	w.sets = sets
+	w.Configure(all)
 }
 
 func (w *walk) wants(v string) bool {
@@ -146,27 +164,31 @@ func (w *walk) forgetLost() {
 	for id, f := range w.hand {
 		if !w.k.Has(strings.TrimPrefix(id, f+" "), pfx(f)) {
 			delete(w.hand, id)
+			w.either[id] = true // gone, or to be put back because one of ours took it along this very moment
 		}
 	}
 }
 
-// check mends the machine, starts every instance's term anew and compares.
-func (w *walk) check(rt *rapid.T, steps []string) {
+// mend ends all trouble and starts every instance's term anew, as after a fight.
+func (w *walk) mend() {
 	w.k.Heal()
 	time.Sleep(3 * time.Second) // the longest pause after an error
-	for _, dev := range []string{"eth0", "eth1"} {
+	for dev, own := range map[string]string{"eth0": "10.9.0.11/24", "eth1": "192.0.2.1/24"} {
 		must(w.t, w.k.SetLink(dev, true, true))
+		_ = w.k.Add(dev, foreign(own))
 	}
-	_ = w.k.Add("eth0", foreign("10.9.0.11/24"))
-	_ = w.k.Add("eth1", foreign("192.0.2.1/24"))
 	w.settle()
-	for in := range w.sets { // after a fight
+	for in := range w.sets {
 		if w.wanted[in] {
 			w.Want(in, false)
 			w.Want(in, true)
 		}
 	}
 	w.settle()
+}
+
+// check returns how the kernel and the status differ from the model.
+func (w *walk) check() (wrong []string) {
 	want := map[string]bool{"10.9.0.11/24 eth0": true, "192.0.2.1/24 eth1": true}
 	for id := range w.hand {
 		want[id] = true
@@ -182,29 +204,23 @@ func (w *walk) check(rt *rapid.T, steps []string) {
 		for _, a := range l.Addrs {
 			id := a.Prefix.String() + " " + dev
 			if !want[id] && !w.either[id] && !a.Prefix.Addr().IsLinkLocalUnicast() {
-				rt.Errorf("%s is there and should not be", id)
+				wrong = append(wrong, id+" is there and should not be")
 			}
 			delete(want, id)
 		}
 	}
 	for id := range want {
-		rt.Errorf("%s is missing", id)
+		wrong = append(wrong, id+" is missing")
 	}
 	for _, st := range w.Status() {
 		for _, a := range st.Addresses {
 			if a.Present != w.k.Has(a.Dev, a.Address.Prefix) {
-				rt.Errorf("status of %s says present: %v", a.Address.Prefix, a.Present)
+				wrong = append(wrong, fmt.Sprintf("the status of %s says present: %v", a.Address.Prefix, a.Present))
 			}
 		}
 	}
-	if rt.Failed() {
-		rt.Logf("steps:\n%s\nkernel:\n%s", strings.Join(steps, "\n"), w.k)
+	if len(wrong) > 0 {
+		wrong = append(wrong, "kernel:", w.k.String())
 	}
-}
-
-func anyOr(s string) netip.Prefix {
-	if s == "" {
-		return netip.Prefix{}
-	}
-	return pfx(s)
+	return wrong
 }

@@ -191,6 +191,18 @@ func (k *Kernel) RemoveLink(name string) {
 	_ = k.hand(func() error { delete(k.links, name); return nil })
 }
 
+// RenameLink gives an interface another name; it keeps its index and addresses.
+func (k *Kernel) RenameLink(name, to string) error {
+	return k.onLink(name, func(l *link) error {
+		if k.links[to] != nil {
+			return unix.EEXIST
+		}
+		delete(k.links, name)
+		k.links[to], l.Name = l, to
+		return nil
+	})
+}
+
 // SetLink changes an interface's administrative state and carrier.
 func (k *Kernel) SetLink(name string, up, running bool) error {
 	return k.onLink(name, func(l *link) error { l.set(up, running); return nil })
