@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func checked(v *values) bool {
 		if k := v.block.find(name); k != nil && (k.block == tcpCheckBlock || k.block == httpGetBlock || k.block == sslGetBlock) {
 			return true
 		}
-		if known := lookupKeyword(v.block.name, name); known != nil && len(name) > 6 && name[len(name)-6:] == "_CHECK" {
+		if strings.HasSuffix(name, "_CHECK") && lookupKeyword(v.block.name, name) != nil {
 			return true
 		}
 	}

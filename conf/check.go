@@ -250,7 +250,7 @@ func (v *values) place(name string) (*item, string) {
 // the last one, whose default then holds.
 func inherit(name string, tables ...*values) *values {
 	for _, t := range tables {
-		if t != nil && t.block.find(name) != nil && t.has(name) {
+		if t.has(name) {
 			return t
 		}
 	}
