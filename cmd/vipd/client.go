@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ func statusCommand(socket *string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			body, err := control.NewClient(*socket).Status(c.Context())
+			if errors.Is(err, control.ErrNotRunning) {
+				return &exitError{exitNotRunning, err}
+			}
 			if err != nil {
 				return err
 			}

@@ -45,14 +45,10 @@ func run(args []string) int {
 		fmt.Fprintln(os.Stderr, "vipd: "+msg)
 	}
 	var exit *exitError
-	switch {
-	case errors.As(err, &exit):
+	if errors.As(err, &exit) {
 		return exit.code
-	case errors.Is(err, control.ErrNotRunning):
-		return exitNotRunning
-	default:
-		return exitFailed
 	}
+	return exitFailed
 }
 
 func newRoot() *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -39,7 +40,7 @@ func runCommand(socket *string) *cobra.Command {
 			err = daemon.Run(ctx, opts, hup, hurry, log)
 			var bad *daemon.ConfigError
 			if errors.As(err, &bad) {
-				return &exitError{exitConfig, errors.New("the configuration has errors\n" + bad.Text)}
+				return &exitError{exitConfig, fmt.Errorf("the configuration has errors\n%w", bad)}
 			}
 			return err
 		},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -41,10 +42,11 @@ type Options struct {
 	Version    string
 }
 
-// ConfigError says that the configuration has errors; its text shows all.
-type ConfigError struct{ Text string }
+// ConfigError says that the configuration has errors; its text shows all of
+// them with the lines they are in.
+type ConfigError struct{ Diagnostics conf.Diagnostics }
 
-func (e *ConfigError) Error() string { return e.Text }
+func (e *ConfigError) Error() string { return strings.TrimSpace(e.Diagnostics.Text()) }
 
 // Daemon is a running vipd.
 type Daemon struct {

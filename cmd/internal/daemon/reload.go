@@ -37,6 +37,10 @@ func (c *configState) refuse(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err.Error()
+	var bad *ConfigError
+	if errors.As(err, &bad) {
+		c.err = bad.Diagnostics.Error() // in one line
+	}
 }
 
 func (c *configState) get() (cfg *conf.Config, loaded time.Time, refused string) {
@@ -76,7 +80,12 @@ func (d *Daemon) reload(work context.Context) (string, error) {
 	cfg, err := load(d.opts.ConfigFile)
 	if err != nil {
 		d.config.refuse(err)
-		d.log.Error("reload refused, the running configuration stays", zap.Error(err))
+		var bad *ConfigError
+		if errors.As(err, &bad) {
+			for _, diag := range bad.Diagnostics {
+				d.log.Error("reload refused, the running configuration stays: " + diag.Error())
+			}
+		}
 		return "", err
 	}
 	old, _, _ := d.config.get()
@@ -103,7 +112,7 @@ func (d *Daemon) reload(work context.Context) (string, error) {
 func load(path string) (*conf.Config, error) {
 	cfg, diags := Load(path)
 	if cfg == nil {
-		return nil, &ConfigError{Text: strings.TrimSpace(diags.Text())}
+		return nil, &ConfigError{diags}
 	}
 	return cfg, nil
 }
