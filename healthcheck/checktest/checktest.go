@@ -22,7 +22,7 @@ import (
 
 const (
 	deadline = 60 * time.Millisecond // of the attempts
-	slack    = time.Second            // what a check may take beyond the end of its context on a busy machine
+	slack    = time.Second           // what a check may take beyond the end of its context on a busy machine
 )
 
 // Conformance proves that a kind of check keeps the contract of

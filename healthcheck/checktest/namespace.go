@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,9 +18,8 @@ import (
 // goroutines are not. It needs root; without it the test fails.
 func InNamespace(t *testing.T, do func()) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var thread sync.WaitGroup
+	thread.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			t.Errorf("making a network namespace: %v; run the tests as root", err)
@@ -27,8 +27,8 @@ func InNamespace(t *testing.T, do func()) {
 		}
 		IP(t, "link set lo up")
 		do()
-	}()
-	<-done
+	})
+	thread.Wait()
 }
 
 // IP runs ip(8) with the given arguments in the namespace of the calling thread.

@@ -281,6 +281,22 @@ func TestRemovalCancels(t *testing.T) {
 	})
 }
 
+// TestO41SharedCheck: jobs with one key are one check.
+func TestO41SharedCheck(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		f := good()
+		var jobs []Job
+		for range 100 {
+			jobs = append(jobs, job("shared", f))
+		}
+		configure(t, s, jobs...)
+		pass(9500 * time.Millisecond)
+		if n := len(f.times()); n != 10 {
+			t.Errorf("%d attempts in 9.5 s, want 10", n)
+		}
+	})
+}
+
 // TestIntervalShortened: a shorter interval does not wait for the longer one.
 func TestIntervalShortened(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
