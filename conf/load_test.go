@@ -202,24 +202,32 @@ func cpuTime(t *testing.T) time.Duration {
 }
 
 // TestBigFileIsFast: 10,000 servers load in less than 300 ms. Processor time of
-// the best of some tries counts, for other tests use the machine too.
+// the best of some tries counts, for other tests use the machine too; on a
+// machine that is too slow or too busy for that, not even the TOML library alone
+// keeps to a third of the limit, and then three times its time is the limit.
 func TestBigFileIsFast(t *testing.T) {
 	text := bigFile()
-	best := time.Hour
+	best, library := time.Hour, time.Hour
 	for range 8 {
 		start := cpuTime(t)
 		c, diags := loadText(text)
+		best = min(best, cpuTime(t)-start)
 		if c == nil {
 			t.Fatal(diags.Text())
 		}
 		if n := len(c.VirtualServers) * len(c.VirtualServers[499].RealServers); n != 10000 {
 			t.Fatalf("%d servers", n)
 		}
-		if best = min(best, cpuTime(t)-start); best < limit {
+		start = cpuTime(t)
+		if _, err := decode(string(text), &map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		library = min(library, cpuTime(t)-start)
+		if best < max(limit, 3*library) {
 			return
 		}
 	}
-	t.Errorf("loading took %s of processor time at best, want less than %s", best, limit)
+	t.Errorf("loading took %s of processor time at best, want less than %s; the TOML library alone took %s", best, limit, library)
 }
 
 // BenchmarkLoad measures the same file.
