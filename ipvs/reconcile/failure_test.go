@@ -228,3 +228,42 @@ func TestRecordFails(t *testing.T) {
 		}
 	})
 }
+
+// lying is a kernel that makes changes but whose answers are lost.
+type lying struct {
+	*ipvstest.Kernel
+	lost *bool
+}
+
+func (l lying) Apply(ops []ipvs.Op) []error {
+	errs := l.Kernel.Apply(ops)
+	for i := range errs {
+		if *l.lost {
+			errs[i] = os.ErrDeadlineExceeded
+		}
+	}
+	return errs
+}
+
+// TestAnswerLost: a service that was made although its answer was lost stays ours until a read shows that it is not
+// there, even when the kernel cannot be read for a while.
+func TestAnswerLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := true
+		k := lying{ipvstest.New(), &lost}
+		r, _ := start(t, k, "")
+		synctest.Wait()
+		k.FailRead(errors.New("unreadable"))
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		if k.String() == "" {
+			t.Fatal("the service was not made")
+		}
+		r.Set(ipvs.Table{})
+		time.Sleep(10 * time.Second)
+		lost = false
+		k.FailRead(nil)
+		time.Sleep(10 * time.Second)
+		expect(t, k.Kernel, "")
+	})
+}
