@@ -244,7 +244,7 @@ func tables(it *item) bool {
 // join adds a key to a path, with quotes where TOML needs them.
 func join(path, key string) string {
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r > 127 || !bareKeyByte(byte(r)) }) {
-		key = fmt.Sprintf("%q", key)
+		key = quote(key)
 	}
 	if path == "" {
 		return key

@@ -58,8 +58,14 @@ func loadText(text []byte) (*Config, Diagnostics) {
 	return Load(fstest.MapFS{"vipd.toml": {Data: text}}, "vipd.toml", env)
 }
 
+// failer is what tests, fuzz targets and properties have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // checkRoundTrip checks that a Config prints to a file that means the same.
-func checkRoundTrip(t *testing.T, c *Config) {
+func checkRoundTrip(t failer, c *Config) {
 	t.Helper()
 	text := c.TOML()
 	again, diags := loadText([]byte(text))

@@ -1,0 +1,189 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestRandomConfigRoundTrip: every Config that can exist prints to a file that
+// loads to the same Config.
+func TestRandomConfigRoundTrip(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		c := &Config{Global: Global{RouterID: text(r)}}
+		for i := range rapid.IntRange(0, 2).Draw(r, "scripts") {
+			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
+		}
+		for i := range rapid.IntRange(0, 3).Draw(r, "instances") {
+			c.Instances = append(c.Instances, randomInstance(r, i, c.Scripts))
+		}
+		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
+			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
+		}
+		checkRoundTrip(r, c)
+	})
+}
+
+// text is a string that a key may hold.
+func text(r *rapid.T) string {
+	return rapid.StringMatching(`[ -~äß日😀"\\'#=\[\]{}]{1,20}`).Draw(r, "text")
+}
+
+// name is a name of a table.
+func name(r *rapid.T) string {
+	return rapid.StringMatching(`[!-~äß日😀]{0,12}`).Filter(validOrEmpty).Draw(r, "name")
+}
+
+func validOrEmpty(s string) bool { return s == "" || validName(s) }
+
+// duration is a time from min to max in steps.
+func duration(r *rapid.T, min, max, step time.Duration) time.Duration {
+	return time.Duration(rapid.Int64Range(int64(min/step), int64(max/step)).Draw(r, "time")) * step
+}
+
+func coin(r *rapid.T) bool { return rapid.Bool().Draw(r, "flag") }
+
+func number(r *rapid.T, min, max int) int { return rapid.IntRange(min, max).Draw(r, "number") }
+
+// command is an argument vector, or none.
+func command(r *rapid.T) []string {
+	if coin(r) {
+		return nil
+	}
+	return []string{"/bin/" + text(r), text(r), "", "$(x) > 'y'"}
+}
+
+func randomScript(r *rapid.T, name string) Script {
+	return Script{
+		Name: name, Argv: []string{"/bin/x", text(r)}, Interval: duration(r, 10*time.Millisecond, time.Hour, time.Microsecond), Timeout: duration(r, 10*time.Millisecond, time.Hour, time.Millisecond),
+		Weight: number(r, -253, 253), Reverse: coin(r), Rise: number(r, 1, 9), Fall: number(r, 1, 9), InitFail: coin(r),
+	}
+}
+
+// randomInstance makes the i-th instance; its number keeps VRIDs and addresses apart.
+func randomInstance(r *rapid.T, i int, scripts []Script) Instance {
+	in := Instance{
+		Name: fmt.Sprintf("%d%s", i, name(r)), Interface: "eth0", VRID: uint8(i + 1), Version: uint8(number(r, 2, 3)), IPv6: coin(r), Priority: uint8(number(r, 1, 255)), WantMaster: coin(r),
+		DownTimerAdverts: number(r, 1, 100), SkipCheckAddr: coin(r), LowerPrioNoAdv: coin(r),
+		Announce: Announce{
+			duration(r, 0, time.Hour, time.Millisecond), number(r, 1, 255), duration(r, 0, time.Hour, time.Second), number(r, 1, 255), duration(r, 0, time.Hour, time.Millisecond), number(r, 0, 255),
+			duration(r, 0, time.Second, time.Microsecond), duration(r, 0, time.Second, time.Microsecond),
+		},
+		TrackInterfaces: []TrackRef{{"eth1", number(r, -253, 253), coin(r)}},
+		Notify:          Notify{command(r), command(r), command(r), command(r)},
+	}
+	in.Group = netip.MustParseAddr("224.0.0.77")
+	if in.IPv6 {
+		in.Version, in.Group = 3, netip.MustParseAddr("ff02::77")
+	}
+	if in.Version == 2 {
+		in.AdvertInterval = duration(r, time.Second, 255*time.Second, time.Second)
+		if coin(r) {
+			in.AuthPass = rapid.StringMatching(`[ -~]{1,8}`).Draw(r, "password")
+		}
+	} else {
+		in.AdvertInterval = duration(r, 10*time.Millisecond, 40950*time.Millisecond, 10*time.Millisecond)
+		in.ChecksumAsV2 = coin(r) && !in.IPv6
+	}
+	in.NoPreempt = coin(r) && !in.WantMaster && in.Priority < 255
+	for j := range number(r, 0, 3) {
+		in.VIPs = append(in.VIPs, randomVIP(r, in.IPv6, i, j))
+	}
+	for j := range number(r, 0, 3) {
+		in.Excluded = append(in.Excluded, randomVIP(r, in.IPv6 != (coin(r) && len(in.VIPs) > 0), i, 10+j))
+	}
+	for _, s := range scripts {
+		in.TrackScripts = append(in.TrackScripts, TrackRef{s.Name, number(r, -253, 253), coin(r)})
+	}
+	return in
+}
+
+func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
+	v := VIP{Dev: "eth" + fmt.Sprint(number(r, 0, 2)), Scope: rapid.SampledFrom([]string{"global", "link", "host", "site", "0", "255"}).Draw(r, "scope"), NoPrefixRoute: coin(r), NoTrack: coin(r), Deprecated: coin(r)}
+	if ipv6 {
+		v.Prefix = netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf("2001:db8:%d::%d", i, j+1)), number(r, 1, 128))
+		return v
+	}
+	v.Prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j), 1}), number(r, 1, 32))
+	v.Label = rapid.StringMatching(`[!-~]{0,15}`).Draw(r, "label")
+	if coin(r) {
+		v.Broadcast = netip.AddrFrom4([4]byte{10, byte(i), 255, 255})
+	}
+	return v
+}
+
+// randomServer makes the i-th service; its number keeps services apart.
+func randomServer(r *rapid.T, i int) VirtualServer {
+	vs := VirtualServer{
+		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"), Method: rapid.SampledFrom(methods).Draw(r, "method"),
+		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Granularity: 32,
+	}
+	if vs.IPv6 {
+		vs.Granularity = 128
+	}
+	vs.Granularity = number(r, 1, vs.Granularity)
+	host := func(last byte) netip.Addr {
+		if vs.IPv6 {
+			return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: last})
+		}
+		return netip.AddrFrom4([4]byte{10, 9, 0, last})
+	}
+	port := uint16(number(r, 1, 65535))
+	if coin(r) {
+		vs.FWMark = uint32(1 + i)
+	} else {
+		vs.Address = netip.AddrPortFrom(host(byte(1+i)), port)
+		vs.Protocol = rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(r, "protocol")
+	}
+	if coin(r) {
+		vs.Sorry = &Sorry{netip.AddrPortFrom(host(250), port), rapid.SampledFrom(methods).Draw(r, "method")}
+	}
+	for j := range number(r, 0, 3) {
+		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, 65535), Inhibit: coin(r)}
+		for _, kind := range []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"} {
+			if coin(r) {
+				rs.Checks = append(rs.Checks, randomCheck(r, kind, netip.AddrPortFrom(host(200), port)))
+			}
+		}
+		vs.RealServers = append(vs.RealServers, rs)
+	}
+	return vs
+}
+
+func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
+	k := Check{
+		Kind: kind, Target: target, ConnectTimeout: duration(r, 10*time.Millisecond, time.Hour, time.Millisecond), DelayLoop: duration(r, 100*time.Millisecond, 24*time.Hour, time.Millisecond),
+		Retry: number(r, 0, 1000), DelayBeforeRetry: duration(r, 0, time.Hour, time.Millisecond), Warmup: duration(r, 0, 24*time.Hour, time.Millisecond),
+	}
+	if coin(r) {
+		k.Bind = netip.AddrPortFrom(target.Addr().Next(), uint16(number(r, 0, 65535)))
+	}
+	if kind == "TCP_CHECK" {
+		return k
+	}
+	k.HTTPProtocol = rapid.SampledFrom([]string{"1.0", "1.0C", "1.1"}).Draw(r, "protocol")
+	if coin(r) {
+		k.VirtualHost = text(r)
+	}
+	if kind == "SSL_GET" && coin(r) {
+		k.SNI = text(r)
+	}
+	for range number(r, 1, 3) {
+		u := URL{Path: "/" + rapid.StringMatching(`[!-~ä]{0,9}`).Draw(r, "path"), VirtualHost: k.VirtualHost}
+		if coin(r) {
+			u.VirtualHost = text(r)
+		}
+		if coin(r) {
+			u.Digest = rapid.StringMatching(`[0-9a-f]{32}`).Draw(r, "digest")
+		}
+		if u.Digest == "" || coin(r) {
+			from := number(r, 100, 599)
+			u.StatusCodes = []StatusRange{{from, number(r, from, 599)}, {200, 200}}
+		}
+		k.URLs = append(k.URLs, u)
+	}
+	return k
+}
