@@ -14,6 +14,7 @@ type builder struct {
 	scripts map[string]*values
 	vips    map[netip.Addr]claim      // who has an address
 	vrids   map[virtualRouter]*values // who has a VRID
+	guessed bool                      // the family of this instance is not known: its addresses are wrong
 	unclear bool                      // some virtual addresses could not be read
 }
 

@@ -25,7 +25,9 @@ func advertRoom(version uint8, ipv6 bool) int {
 // addresses settles the family and the virtual addresses of an instance.
 func (b *builder) addresses(v *values, in *Instance) {
 	vips, excluded := get[[]vip](v, "virtual_ipaddress"), get[[]vip](v, "virtual_ipaddress_excluded")
-	b.unclear = b.unclear || v.wrong("virtual_ipaddress") || v.wrong("virtual_ipaddress_excluded")
+	wrong := v.wrong("virtual_ipaddress") || v.wrong("virtual_ipaddress_excluded")
+	b.unclear = b.unclear || wrong
+	b.guessed = wrong && len(vips) == 0
 	switch {
 	case len(vips) > 0:
 		in.IPv6 = vips[0].Prefix.Addr().Is6()

@@ -135,7 +135,7 @@ func (b *builder) version(v *values, in *Instance) {
 
 // interval checks advert_int against the version.
 func (b *builder) interval(v *values, in *Instance) {
-	if !v.has("advert_int") || v.wrong("version") {
+	if !v.has("advert_int") || v.wrong("version") || b.guessed && !v.has("version") {
 		return
 	}
 	d := in.AdvertInterval
@@ -160,7 +160,7 @@ func (b *builder) authentication(v *values, in *Instance) {
 	if auth == nil {
 		return
 	}
-	if in.Version == 3 && !v.wrong("version") {
+	if in.Version == 3 && !v.wrong("version") && (!b.guessed || v.has("version")) {
 		detail := "VRRP version 3 (RFC 9568) has no authentication; take the table out, or write version = 2 on all directors"
 		if in.IPv6 {
 			detail = "VRRP over IPv6 has no authentication; take the table out"
@@ -184,7 +184,7 @@ func (b *builder) groups(v *values, in *Instance) {
 		in.Group = get[netip.Addr](v, "mcast_dst_ip")
 	}
 	for _, key := range []string{"mcast_src_ip", "mcast_dst_ip"} {
-		if a := get[netip.Addr](v, key); a.IsValid() && a.Is6() != in.IPv6 {
+		if a := get[netip.Addr](v, key); a.IsValid() && a.Is6() != in.IPv6 && !b.guessed {
 			b.say(Error, v, key, "vrrp_instance."+key+"/family", fmt.Sprintf("%s does not fit: the addresses of this instance are %s", a, family(in.IPv6)), "write an "+family(in.IPv6)+" address, or leave it out")
 		}
 	}

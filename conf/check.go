@@ -26,7 +26,8 @@ type value struct {
 	key  string // the name in the schema
 	it   *item
 	path string
-	v    any // nil when it was given but is wrong
+	v    any  // nil when it is wrong; of a list, what is right in it
+	bad  bool // it is wrong, or a part of it
 }
 
 // field is one key while it is checked.
@@ -70,14 +71,11 @@ func (c *checker) check(b *block, it *item, path string) *values {
 			continue
 		}
 		finished, ok := f.parse()
-		if !ok {
-			finished = nil
-		}
-		v.got = append(v.got, value{key: k.name, it: child, path: f.path, v: finished})
+		v.got = append(v.got, value{key: k.name, it: child, path: f.path, v: finished, bad: !ok})
 	}
 	for _, name := range meant {
 		if k := b.find(name); k != nil && !v.given(k.name) {
-			v.got = append(v.got, value{key: k.name, it: it, path: path})
+			v.got = append(v.got, value{key: k.name, it: it, path: path, bad: true})
 		}
 	}
 	if c.broken {
@@ -216,7 +214,7 @@ func (v *values) missing(name string) bool {
 func (v *values) has(name string) bool { g := v.value(name); return g != nil && g.v != nil }
 
 // wrong reports whether a key was written and is wrong.
-func (v *values) wrong(name string) bool { g := v.value(name); return g != nil && g.v == nil }
+func (v *values) wrong(name string) bool { g := v.value(name); return g != nil && g.bad }
 
 // get returns the finished value of a key, its default, or the zero value.
 func get[T any](v *values, name string) T {

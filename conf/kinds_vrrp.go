@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,9 +78,9 @@ func (f field) entries() ([]field, bool) {
 	return all, true
 }
 
-// words returns the entry as keepalived's line split into words; of a table,
-// its main key first, then the others, each followed by its value unless that
-// is true. The last word of every option stays with its item for errors.
+// words returns the entry as keepalived's line split into words. A table gives
+// the value of its main key first, then its other keys, each with its value
+// after it; flags are keys that are true or false, and stand alone when true.
 func (f field) words(main string, flags ...string) ([]string, bool) {
 	if s, ok := f.it.value.(string); ok {
 		return strings.Fields(s), true
@@ -98,11 +99,7 @@ func (f field) words(main string, flags ...string) ([]string, bool) {
 		case int64:
 			text = strconv.FormatInt(v, 10)
 		case bool:
-			flag := false
-			for _, x := range flags {
-				flag = flag || x == name
-			}
-			if flag {
+			if slices.Contains(flags, name) {
 				if v {
 					words = append(words, name)
 				}
