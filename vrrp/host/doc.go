@@ -16,6 +16,13 @@
 // not its owner (priority 255). Addresses that vipd adds carry IFA_PROTO 112 where the kernel keeps it (Linux 5.18).
 // The mark alone never makes an address removable, because another vipd with another state directory may share the
 // network namespace; it is evidence that an address is virtual and no base address. Two exceptions protect the
-// machine: the owner's own address is left alone unless vipd added it, and so is an unmarked, unrecorded address
-// that is the only one of its family on its interface: removing it could cut the machine off.
+// machine: the owner's own address is left alone unless this vipd added it, and so is an unmarked address that is
+// configured as a virtual one but the only one of its family on its interface, virtual ones not counted: removing it
+// could cut the machine off.
+//
+// An equal address that somebody added by hand is therefore taken over while its instance wants it, and goes when the
+// instance gives its addresses up: a virtual address that stays on a node that is not master is an outage.
+//
+// The state file is written before the kernel is. Where the kernel keeps marks it lists all configured addresses,
+// because the mark tells which of them really are vipd's; so no takeover waits for a disk.
 package host

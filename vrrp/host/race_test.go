@@ -88,6 +88,23 @@ func TestOldSnapshotIsNoLoss(t *testing.T) {
 	})
 }
 
+// Of two snapshots that wait, the newer one counts, whichever came first.
+func TestNewerSnapshotCounts(t *testing.T) {
+	one(t, func(t *testing.T, r *rig) {
+		r.k.OnChange(nil)
+		old, err := r.k.State()
+		must(t, err)
+		time.Sleep(time.Millisecond)
+		must(t, r.k.Del("eth0", pfx("10.9.0.100/32")))
+		recent, err := r.k.State()
+		must(t, err)
+		r.State(recent)
+		r.State(old)
+		r.settle()
+		expect(t, r.j.take(), "lost A 10.9.0.100/32\npresent A 10.9.0.100/32")
+	})
+}
+
 // An address that went before we looked needs no removal and is no error.
 func TestRemovingWhatIsGone(t *testing.T) {
 	one(t, func(t *testing.T, r *rig) {
@@ -128,11 +145,11 @@ func TestSnapshotBetweenRemovalAndRestoration(t *testing.T) {
 		r.k.OnChange(func() {
 			s, err := r.k.State()
 			must(t, err)
+			time.Sleep(time.Millisecond)
 			if !s.Has("eth0", pfx("10.7.0.2/24")) {
 				gaps++
+				r.State(s)
 			}
-			time.Sleep(time.Millisecond)
-			r.State(s)
 		})
 		r.Want("A", false)
 		r.settle()

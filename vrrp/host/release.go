@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// sweepReads is how often Sweep tries to read a kernel that changes all the time.
+const sweepReads = 10
+
 // Sweep removes what an earlier vipd left behind and returns what it found. Call it once after Configure, before the
 // first advert is sent; it returns when the addresses are gone. The error says that the kernel or the state file
 // could not be read; found is then what was known without. An address that the kernel would not remove is tried
@@ -16,7 +19,13 @@ func (m *Manager) Sweep() (found []Leftover, err error) {
 	defer m.turn.Unlock()
 	m.take()
 	recorded, fileErr := m.file.read()
-	s, err := m.kernel.State()
+	var s State
+	for range sweepReads {
+		if s, err = m.kernel.State(); err == nil {
+			break
+		}
+		time.Sleep(backoffMin)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for addresses left behind: %w", err)
 	}

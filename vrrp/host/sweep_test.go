@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/hosttest"
@@ -79,6 +81,7 @@ func (c sweepCase) run(t *testing.T) {
 		s.Addresses = []host.Address{{Prefix: pfx(c.vip), Dev: c.vipDev}}
 	}
 	m.Configure([]host.Set{s})
+	k.Fail(hosttest.OpState, netip.Prefix{}, 3, unix.EBUSY) // read again
 	found, err := m.Sweep()
 	must(t, err)
 	if got := k.Has(c.dev, c.found.Prefix); got == c.removed {
@@ -225,7 +228,10 @@ func TestOwnersAddressStays(t *testing.T) {
 		r.Want("A", true)
 		r.settle()
 		expect(t, r.j.take(), "present A 10.9.0.11/24\npresent A 10.9.0.12/32")
-		must(t, r.k.Del("eth0", pfx("10.9.0.12/32"))) // its base address is its virtual one
+		must(t, r.k.Add("eth0", foreign("10.9.0.50/32")))
+		r.settle()
+		must(t, r.k.Del("eth0", pfx("10.9.0.50/32"))) // its base address is its virtual one
+		must(t, r.k.Del("eth0", pfx("10.9.0.12/32")))
 		r.settle()
 		expect(t, r.j.take(), "lost A 10.9.0.12/32\npresent A 10.9.0.12/32")
 		must(t, r.Release())
