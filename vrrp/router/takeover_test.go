@@ -248,8 +248,8 @@ func TestReceivedBeforeTakeover(t *testing.T) {
 				n.lan.Inject(foreign(200, "10.9.0.1", vip.String()))
 			}
 			n.run(10 * time.Millisecond)
-			if got := d2.state(); (got == vrrp.Backup) != heard {
-				t.Errorf("heard %v: state is %v", heard, got)
+			if got := times(d2.take(), "VI_1 BACKUP -> MASTER"); (len(got) == 0) != heard {
+				t.Errorf("heard %v: took over at %v", heard, got)
 			}
 		})
 	}
