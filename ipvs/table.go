@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -125,3 +126,6 @@ type Snapshot struct {
 	Table       Table
 	Connections map[Target]Connections
 }
+
+// ErrAbsent says that the kernel has no IPVS, and so no service of anybody.
+var ErrAbsent = errors.New("this kernel has no IPVS (module ip_vs): run \"modprobe ip_vs\"; if that fails, install or boot a kernel with CONFIG_IP_VS")

@@ -22,7 +22,7 @@ import (
 const Timeout = 3 * time.Second
 
 // ErrNoIPVS says that the kernel has no IPVS; its text names the remedy.
-var ErrNoIPVS = errors.New("this kernel has no IPVS (module ip_vs): run \"modprobe ip_vs\"; if that fails, install or boot a kernel with CONFIG_IP_VS")
+var ErrNoIPVS = ipvs.ErrAbsent
 
 // errTimeout ends an exchange that the kernel did not answer.
 var errTimeout = fmt.Errorf("no answer from the kernel within %s: %w", Timeout, os.ErrDeadlineExceeded)

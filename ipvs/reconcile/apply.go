@@ -206,12 +206,19 @@ func (r *Reconciler) release() error {
 	r.state.want = ipvs.Table{}
 	clear(r.state.failures)
 	r.mu.Unlock()
+	if r.idle() {
+		return nil
+	}
 	l := loop{Reconciler: r}
 	r.state.stale = r.state.stale || r.state.kernel.Table == nil
 	var errs []error
 	for range passes {
 		if r.state.stale {
-			if err := l.read(); err != nil {
+			err := l.read()
+			if errors.Is(err, ipvs.ErrAbsent) {
+				return nil // with IPVS all services are gone
+			}
+			if err != nil {
 				errs = append(errs, err)
 				continue
 			}

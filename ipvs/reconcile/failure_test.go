@@ -151,6 +151,30 @@ func TestNoIPVS(t *testing.T) {
 	})
 }
 
+// TestIdle: with nothing to do for IPVS its absence is nobody's business, not at the end either.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		k.FailRead(ipvs.ErrAbsent)
+		core, logs := observer.New(zap.InfoLevel)
+		r := reconcile.New(k, "", zap.New(core))
+		run(t, r)
+		r.Set(ipvs.Table{})
+		time.Sleep(time.Minute)
+		if reads, _ := k.Reads(); reads != 0 || logs.Len() != 0 {
+			t.Errorf("%d reads, log %v", reads, logs.All())
+		}
+		r.Set(table(web(), 1)) // and as soon as a service is wanted it is
+		time.Sleep(time.Second)
+		if s := r.Status(); s.Err == nil {
+			t.Error("a service is wanted, and the absence of IPVS is not shown")
+		}
+		if err := r.Release(t.Context()); err != nil {
+			t.Errorf("releasing without IPVS: %v", err)
+		}
+	})
+}
+
 func TestReleaseFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := ipvstest.New()
@@ -249,18 +273,21 @@ func (l lying) Apply(ops []ipvs.Op) []error {
 // there, even when the kernel cannot be read for a while.
 func TestAnswerLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lost := true
+		lost := false
 		k := lying{ipvstest.New(), &lost}
 		r, _ := start(t, k, "")
+		r.Set(table(other(), 1))
 		synctest.Wait()
+		lost = true
 		k.FailRead(errors.New("unreadable"))
 		r.Set(table(web(), 1))
 		synctest.Wait()
-		if k.String() == "" {
-			t.Fatal("the service was not made")
+		if !strings.Contains(k.String(), web().Address.String()) {
+			t.Fatalf("the service was not made: the kernel has\n%s", k.String())
 		}
 		r.Set(ipvs.Table{})
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		lost = false
 		k.FailRead(nil)
 		time.Sleep(10 * time.Second)

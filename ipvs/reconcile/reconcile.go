@@ -193,6 +193,9 @@ type loop struct {
 // step brings the kernel as near to the wanted table as it will go now.
 func (l *loop) step(refresh bool) error {
 	fresh := l.takeWant()
+	if l.idle() {
+		return nil
+	}
 	if refresh || l.state.kernel.Table == nil {
 		l.state.stale = true
 	}
@@ -215,6 +218,9 @@ func (l *loop) step(refresh bool) error {
 	}
 	return readErr
 }
+
+// idle reports that no service is wanted and none is ours: the kernel, which may have no IPVS, is none of our business.
+func (r *Reconciler) idle() bool { return len(r.state.want) == 0 && len(r.state.owned) == 0 }
 
 // takeWant makes the newest wanted table the current one and its services ours. New ones may be in the kernel already:
 // then a read finds them and they are corrected in place.
@@ -331,6 +337,9 @@ func (l *loop) changedByOthers(read ipvs.Table) []ipvs.Op {
 // untilNext returns how long the loop may sleep.
 func (l *loop) untilNext() time.Duration {
 	next := l.nextCheck
+	if l.idle() {
+		return time.Hour // Set wakes
+	}
 	if l.state.want == nil {
 		next = time.Now().Add(time.Hour) // nothing to compare with; a failed read is retried all the same
 	}

@@ -27,6 +27,7 @@ type Status struct {
 	Failures  map[ipvs.Target]Failure
 	Err       error         // why the kernel cannot be read at all; nil when it can
 	RecordErr error         // why the state file could not be written
+	Idle      bool          // no service is wanted and none is ours: the kernel is not even read
 	Pending   int           // changes still to make
 	Repairs   uint64        // entries of ours that others changed and that were put back
 	LastRead  time.Time     // of the whole table
@@ -36,7 +37,7 @@ type Status struct {
 
 // InSync reports whether the kernel, as last known, is as wanted.
 func (s Status) InSync() bool {
-	return s.Kernel.Table != nil && s.Err == nil && s.Pending == 0 && !s.LastSync.IsZero()
+	return s.Idle && s.Pending == 0 || s.Kernel.Table != nil && s.Err == nil && s.Pending == 0 && !s.LastSync.IsZero()
 }
 
 // Status returns a copy of the present state without asking the kernel.
@@ -48,6 +49,7 @@ func (r *Reconciler) Status() Status {
 		Pending: r.state.pending, Repairs: r.state.repairs, LastRead: r.state.lastRead, LastSync: r.state.lastSync, Period: r.state.period,
 	}
 	s.RecordErr = r.state.fileErr
+	s.Idle = r.state.want != nil && r.idle()
 	if r.next != nil {
 		s.Pending++
 	}

@@ -46,6 +46,7 @@ type Options struct {
 // them with the lines they are in.
 type ConfigError struct{ Diagnostics conf.Diagnostics }
 
+// Error implements error.
 func (e *ConfigError) Error() string { return strings.TrimSpace(e.Diagnostics.Text()) }
 
 // Daemon is a running vipd.
