@@ -27,6 +27,8 @@ type instance struct {
 	drops                                    [packet.NumDropReasons]uint64
 	foreign                                  netip.Addr
 	foreignAt                                time.Time
+	otherForm                                netip.Addr // last peer noted for its form of checksum
+	otherFormAt                              time.Time
 }
 
 func newInstance(cfg Instance) *instance {

@@ -232,7 +232,28 @@ func (r *Router) receive(p *socket.Received) {
 			r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
 		}
 	}
+	r.compareForm(in, p.Advert.Form, src)
 	r.feed(in, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
+}
+
+// compareForm reports a peer whose checksums over IPv4 are of the other form than
+// ours. Both are accepted here, but that peer may refuse ours, and then there are
+// two masters.
+func (r *Router) compareForm(in *instance, form packet.Form, src netip.Addr) {
+	if in.cfg.IPv6 || in.cfg.Version != packet.Version3 || form == in.cfg.Form {
+		return
+	}
+	now := time.Now()
+	if src == in.otherForm && now.Sub(in.otherFormAt) < limitPeriod {
+		return // without the work of a text
+	}
+	in.otherForm, in.otherFormAt = src, now
+	plain := form == packet.FormPlain
+	theirs, ours := "with", "without"
+	if plain {
+		theirs, ours = ours, theirs
+	}
+	r.note(in.cfg.Name, now, fmt.Sprintf("%v sends checksums %s the IPv4 pseudo-header, we send them %s: it may refuse our adverts; set v3_checksum_as_v2 = %t here, or change it there", src, theirs, ours, plain))
 }
 
 // admit adds to the machine's checks what only the router knows: all addresses of
