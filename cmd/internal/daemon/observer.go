@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -88,18 +89,34 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropInterval:     "advert from %s dropped: its advert_int is not ours; with version 2 both must be equal",
 	packet.DropWrongVersion: "advert from %s dropped: it is of another VRRP version; compare version on both",
 	packet.DropTTL:          "advert from %s dropped: its TTL is not 255, so it was routed or forged",
+	packet.DropChecksum:     "advert from %s dropped: its checksum is wrong with and without a pseudo-header; it was damaged on the way, or its sender is faulty",
+	packet.DropOverrun:      "advert from %s dropped: more packets arrive than can be handled; look for a flood of IP protocol 112",
+	packet.DropIntervalZero: "advert from %s dropped: its interval is 0",
 	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
+}
+
+// dropText says what a dropped advert means.
+func dropText(reason packet.DropReason, src netip.Addr) string {
+	text, ok := dropTexts[reason]
+	if !ok {
+		text = "advert from %s dropped: " + reason.String()
+	}
+	return fmt.Sprintf(text, src)
+}
+
+// usual reports whether drops for the reason are seen in a healthy network too.
+func usual(reason packet.DropReason) bool {
+	switch reason {
+	case packet.DropUnknownVRID, packet.DropOwnSource, packet.DropNotRunning, packet.DropInterface, packet.DropDestination:
+		return true
+	}
+	return false
 }
 
 // Dropped implements router.Observer.
 func (o *observer) Dropped(d router.Drop) {
-	text, ok := dropTexts[d.Reason]
-	if !ok {
-		text = "advert from %s dropped: " + d.Reason.String()
-	}
-	text = fmt.Sprintf(text, d.Source)
-	switch d.Reason {
-	case packet.DropUnknownVRID, packet.DropOwnSource, packet.DropNotRunning:
+	text := dropText(d.Reason, d.Source)
+	if usual(d.Reason) {
 		o.log.Debug(text, zap.String("instance", d.Instance))
 		return
 	}

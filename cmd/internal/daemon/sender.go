@@ -45,7 +45,7 @@ type link struct {
 
 func newSender(ctx context.Context, deliver func(*socket.Received), log *zap.Logger) *sender {
 	return &sender{
-		ctx: ctx, deliver: deliver, log: log,
+		ctx: ctx, deliver: deliver, log: log, drops: dropCounters{log: log},
 		links: map[socket.Key]*link{}, byInstance: map[string]*link{}, buf: make([]byte, 0, 4096),
 	}
 }
@@ -169,14 +169,29 @@ func (l *link) close() {
 // Wait returns when all read loops have ended after the end of the context.
 func (s *sender) Wait() { s.wg.Wait() }
 
-// dropCounters counts what the sockets refuse, by reason: the table is small and
-// fixed, so a flood of junk costs no memory.
+// dropCounters counts what the sockets refuse, by reason, and logs one packet of
+// each reason a minute: the table is small and fixed, so a flood of junk costs
+// neither memory nor log.
 type dropCounters struct {
-	n [packet.NumDropReasons]atomic.Int64
+	log    *zap.Logger
+	n      [packet.NumDropReasons]atomic.Int64
+	logged [packet.NumDropReasons]atomic.Int64 // time of the last line in Unix nanoseconds
 }
 
-func (d *dropCounters) add(_ socket.Key, _ netip.Addr, reason packet.DropReason) {
-	d.n[reason].Add(1)
+// dropLogEvery is the least time between two lines about one reason.
+const dropLogEvery = time.Minute
+
+func (d *dropCounters) add(k socket.Key, src netip.Addr, reason packet.DropReason) {
+	n := d.n[reason].Add(1)
+	now, last := time.Now().UnixNano(), d.logged[reason].Load()
+	if last != 0 && now-last < int64(dropLogEvery) || !d.logged[reason].CompareAndSwap(last, now) {
+		return
+	}
+	line := d.log.Warn
+	if usual(reason) {
+		line = d.log.Debug
+	}
+	line(dropText(reason, src), zap.String("iface", k.Interface), zap.Int64("count", n))
 }
 
 func (d *dropCounters) snapshot(into map[string]int64) {
