@@ -44,8 +44,8 @@ type Callbacks struct {
 	// Present says that the address is in the kernel and may be announced. It is called after each addition, at
 	// once and before the next one, and again when a lost address was put back. link is the interface as last seen.
 	Present func(instance string, a Address, link *Link)
-	// Lost says that somebody else took the address away while it was wanted; a repair follows unless the address
-	// is not tracked or its interface cannot hold it.
+	// Lost says that the address is gone though it is wanted. It comes back, with Present, unless it is not tracked:
+	// at once when somebody deleted it, or when its interface can hold it again.
 	Lost func(instance string, a Address)
 	// Fought says that the address was lost a fourth time within ten seconds. It is not repaired any more until
 	// the instance stops wanting it and wants it again.

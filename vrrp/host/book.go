@@ -233,10 +233,10 @@ func (b *book) lost(now time.Time, e *entry) {
 		e.ours = false
 		return
 	}
+	b.tell(eventLost, e, nil)
 	if l := b.last.Links[e.dev]; !b.repairable(e, u) || l.Index != e.index {
 		return
 	}
-	b.tell(eventLost, e, nil)
 	if u.address.NoTrack {
 		e.dropped = true
 		return

@@ -293,7 +293,7 @@ func (m *Manager) logEvent(ev event) {
 	}
 	switch ev.kind {
 	case eventLost:
-		m.log.Warn("a virtual address was removed by somebody else; putting it back unless it is not tracked", f...)
+		m.log.Warn("a virtual address is gone though it is wanted; it is put back unless it is not tracked, as soon as its interface can hold it", f...)
 	case eventFought:
 		m.log.Error("a virtual address is removed again and again; not putting it back any more: find out who removes it (network manager, script)", f...)
 	case eventError:

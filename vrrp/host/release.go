@@ -5,20 +5,25 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // sweepReads is how often Sweep tries to read a kernel that changes all the time.
 const sweepReads = 10
 
 // Sweep removes what an earlier vipd left behind and returns what it found. Call it once after Configure, before the
-// first advert is sent; it returns when the addresses are gone. The error says that the kernel or the state file
-// could not be read; found is then what was known without. An address that the kernel would not remove is tried
-// again by Run and shown in Status.
+// first advert is sent; it returns when the addresses are gone. The error says that the kernel could not be read; an
+// unreadable state file is only logged. An address that the kernel would not remove is tried again by Run and shown in
+// Status.
 func (m *Manager) Sweep() (found []Leftover, err error) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
 	m.take()
-	recorded, fileErr := m.file.read()
+	recorded, err := m.file.read()
+	if err != nil {
+		m.log.Warn("going on without the list of addresses that an earlier vipd added: those that are not configured any more may stay: compare ip addr with the configuration", zap.Error(err))
+	}
 	var s State
 	for range sweepReads {
 		if s, err = m.kernel.State(); err == nil {
@@ -42,7 +47,7 @@ func (m *Manager) Sweep() (found []Leftover, err error) {
 		m.remove(j)
 	}
 	m.report()
-	return found, fileErr
+	return found, nil
 }
 
 // Release gives all addresses up for good: it removes what is ours and waits for that, at most 2 s. Later wishes are
