@@ -128,13 +128,15 @@ func (s *site) shell() {
 		fmt.Fprintf(&b, "vipd%d() { d%d %s \"$@\" --socket %s; }\n", i+1, i+1, os.Getenv(uml.EnvVipd), d.Socket)
 		s.say("d%d runs %s, pid %d", i+1, d.ConfigFile, d.Pid())
 	}
+	fmt.Fprintf(&b, "ask() { cl bash -c \"exec 3<>/dev/tcp/$1/%d; echo who >&3; head -1 <&3\"; }\n", servicePort)
 	if err := os.WriteFile(rc, []byte(b.String()), 0o600); err != nil {
 		s.Fatalf("writing the shell's start file: %v", err)
 	}
 	fmt.Print(`
 You are inside the site. Every node is a command: alone it is a shell there,
 with arguments it runs them there.
-    cl curl -s http://10.9.0.100/      (or: cl ping 10.9.0.100)
+    ask 10.9.0.100                     (the client asks who serves there)
+    cl ping 10.9.0.100
     d1 ip addr show eth0               d1 ipvsadm -Ln
     vipd1 status                       vipd2 status
     cl tcpdump -ni eth0 vrrp or arp    sw bridge fdb show br br0

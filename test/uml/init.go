@@ -53,11 +53,11 @@ func initScript(argv []string, scratch string, o Options) string {
 	}
 	p("ip link set lo up")
 	p("modprobe -a %s || echo loading kernel modules failed", strings.Join(append(usualModules(), o.Modules...), " "))
+	p("cd %s", quote(o.Dir))
 	if !o.Interactive {
 		p("stty -onlcr")
+		p("printf '%%s' %s", quote(markerBegin))
 	}
-	p("cd %s", quote(o.Dir))
-	p("printf '%%s' %s", quote(markerBegin))
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = quote(a)
@@ -70,7 +70,9 @@ func initScript(argv []string, scratch string, o Options) string {
 	}
 	p("%s", run)
 	p("status=$?")
-	p("printf '%%s' %s", quote(markerEnd))
+	if !o.Interactive {
+		p("printf '%%s' %s", quote(markerEnd))
+	}
 	p("echo $status >%s/%s.new && mv %s/%s.new %s/%s; sync", scratch, statusFile, scratch, statusFile, scratch, statusFile)
 	p("halt -f -p >/dev/null 2>&1 || poweroff -f >/dev/null 2>&1 || echo o >/proc/sysrq-trigger")
 	p("exit 0")

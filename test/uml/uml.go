@@ -147,8 +147,11 @@ func available() error {
 	return nil
 }
 
-// boot starts the kernel and waits for its end. The thread is kept because a
-// parent-death signal is bound to the thread that started the child.
+// boot starts the kernel and waits for its end. The guest's processes are
+// processes of the host; in a pid namespace of their own they all end with the
+// first one, whatever ends it, also when this process is killed. The thread is
+// kept because a parent-death signal is bound to the thread that started the
+// child.
 func boot(ctx context.Context, script, preload, scratch string, con *console, o Options) error {
 	args := []string{
 		"mem=" + o.Memory, "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
@@ -160,13 +163,10 @@ func boot(ctx context.Context, script, preload, scratch string, con *console, o 
 	if preload != "" {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+preload)
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWPID}
 	cmd.Stdout, cmd.Stderr = con, con
 	if o.Interactive {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	} else {
-		cmd.SysProcAttr.Setpgid = true
-		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	}
 	cmd.WaitDelay = 2 * time.Second
 	runtime.LockOSThread()
