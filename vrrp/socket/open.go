@@ -114,14 +114,13 @@ func options4(key Key) []option {
 	)
 }
 
-// options6 are those of IPv6. The kernel writes the header and the checksum,
-// and verifies the latter; IPV6_FREEBIND allows a source address that was just
-// removed.
+// options6 are those of IPv6. The kernel writes the header. IPV6_CHECKSUM stays
+// off: the kernel would drop a wrong checksum without a trace, and here it is
+// counted. IPV6_FREEBIND allows a source address that was just removed.
 func options6(key Key) []option {
 	group := key.Group.As16()
 	mreq := unix.IPv6Mreq{Multiaddr: group, Interface: uint32(key.Index)}
 	return append(common(key),
-		intOption("setting IPV6_CHECKSUM", unix.SOL_IPV6, unix.IPV6_CHECKSUM, checksumOffset),
 		intOption("setting IPV6_RECVPKTINFO", unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
 		intOption("setting IPV6_RECVHOPLIMIT", unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
 		intOption("setting IPV6_MULTICAST_ALL", unix.SOL_IPV6, unix.IPV6_MULTICAST_ALL, 0),
@@ -140,6 +139,3 @@ func options6(key Key) []option {
 		}},
 	)
 }
-
-// checksumOffset is where the checksum is in the VRRP message.
-const checksumOffset = 6
