@@ -31,6 +31,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"sizes", "garp/a.go", "func f() {\n" + long(maxFunctionLines) + "}", "func f() {\n" + long(maxFunctionLines-2) + "}"},
 		{"sizes", "garp/a.go", strings.Repeat("// x\n", maxFileLines), strings.Repeat("// x\n", maxFileLines-3)},
 		{"variables", "garp/a.go", `var count int`, "import \"errors\"\nvar errGone = errors.New(\"gone\")"},
+		{"variables", "garp/a.go", `var errCount error`, `var ErrGone = other.ErrGone`},
 		{"variables", "garp/a.go", `var start = other.Thing`, `var names = map[int]string{1: "one"}`},
 	} {
 		for want, text := range map[int]string{1: c.bad, 0: c.good} {

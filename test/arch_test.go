@@ -320,7 +320,8 @@ func variables(s *source) (bad []string) {
 				if embedded := g.Doc != nil && strings.Contains(docText(g.Doc), "//go:embed"); embedded || name.Name == "_" {
 					continue
 				}
-				if i >= len(vs.Values) || !constantLike(vs.Values[i]) {
+				sentinel := strings.HasPrefix(strings.ToLower(name.Name), "err") && i < len(vs.Values)
+				if !sentinel && (i >= len(vs.Values) || !constantLike(vs.Values[i])) {
 					bad = append(bad, s.at(vs)+": package-level variable "+name.Name+"; only tables and sentinel errors may be one")
 				}
 			}
