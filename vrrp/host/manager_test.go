@@ -78,9 +78,10 @@ func TestWantAnewTellsAgain(t *testing.T) {
 		r.Want("A", true) // changes nothing
 		r.settle()
 		expect(t, r.j.take(), "")
+		r.stop()
 		r.Want("A", false)
 		r.Want("A", true) // before the worker looks
-		r.settle()
+		r.run()
 		expect(t, r.j.take(), "present A 10.9.0.100/32")
 		expect(t, strings.Join(r.k.Writes(), "\n"), "")
 	})
@@ -187,9 +188,10 @@ func TestFight(t *testing.T) {
 			t.Errorf("status after a fight: %+v", st)
 		}
 		r.Want("A", false)
+		r.settle()
 		r.Want("A", true)
 		r.settle()
-		expect(t, r.j.take(), "present A 10.9.0.101/32\npresent A 10.9.0.100/32")
+		expect(t, r.j.take(), "present A 10.9.0.100/32\npresent A 10.9.0.101/32")
 		lose(repaired)
 	})
 }
