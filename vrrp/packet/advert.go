@@ -108,6 +108,11 @@ type Advert struct {
 // checksum, address count, interval, VRID; a is then not to be used. Addrs is
 // reused: nothing is allocated once it has room, and b is not kept.
 func (a *Advert) Decode(b []byte, src, dst netip.Addr) DropReason {
+	return a.decode(b, nil, src, dst)
+}
+
+// decode is Decode; tail is what follows the message in the packet.
+func (a *Advert) decode(b, tail []byte, src, dst netip.Addr) DropReason {
 	if !src.IsValid() || src.Is4() != dst.Is4() || !dst.IsValid() {
 		return DropFamily
 	}
@@ -128,7 +133,7 @@ func (a *Advert) Decode(b []byte, src, dst netip.Addr) DropReason {
 	if want := messageLen(a.Version, v6, count); len(b) < want || len(b) > want && count > 0 {
 		return DropLength
 	}
-	if !a.verifyChecksum(b, src, dst) {
+	if !a.verifyChecksum(b, tail, src, dst) {
 		return DropChecksum
 	}
 	if count == 0 {
@@ -200,7 +205,7 @@ func (a *Advert) AppendTo(b []byte, src, dst netip.Addr) ([]byte, error) {
 	if a.Version == Version2 && !v6 {
 		b = append(b, a.AuthData[:]...)
 	}
-	a.putChecksum(b[start:], src, dst)
+	a.putChecksum(b[start:], nil, src, dst)
 	return b, nil
 }
 

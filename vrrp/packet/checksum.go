@@ -46,10 +46,14 @@ func messageSum(b []byte) uint32 {
 }
 
 // verifyChecksum finds the form of the checksum in b, and false if it is wrong
-// in each form accepted for a.Version and the family.
-func (a *Advert) verifyChecksum(b []byte, src, dst netip.Addr) bool {
+// in each form accepted for a.Version and the family. tail follows the message
+// in the packet; over IPv6 it is covered.
+func (a *Advert) verifyChecksum(b, tail []byte, src, dst netip.Addr) bool {
+	if src.Is4() {
+		tail = nil
+	}
 	got := binary.BigEndian.Uint16(b[checksumOff:])
-	plain := messageSum(b)
+	plain := sum(messageSum(b), tail)
 	a.allOnes = got == 0xffff
 	if a.allOnes {
 		got = 0
@@ -59,18 +63,21 @@ func (a *Advert) verifyChecksum(b []byte, src, dst netip.Addr) bool {
 		return got == fold(plain)
 	}
 	a.Form = FormPseudo
-	if got == fold(plain+pseudoSum(src, dst, len(b))) {
+	if got == fold(plain+pseudoSum(src, dst, len(b)+len(tail))) {
 		return true
 	}
 	a.Form = FormPlain
 	return src.Is4() && got == fold(plain)
 }
 
-// putChecksum fills in the checksum of the message b.
-func (a *Advert) putChecksum(b []byte, src, dst netip.Addr) {
-	s := messageSum(b)
+// putChecksum fills in the checksum of the message b, which tail follows.
+func (a *Advert) putChecksum(b, tail []byte, src, dst netip.Addr) {
+	if src.Is4() {
+		tail = nil
+	}
+	s := sum(messageSum(b), tail)
 	if !src.Is4() || a.Version == Version3 && a.Form == FormPseudo {
-		s += pseudoSum(src, dst, len(b))
+		s += pseudoSum(src, dst, len(b)+len(tail))
 	}
 	c := fold(s)
 	if c == 0 && a.allOnes {

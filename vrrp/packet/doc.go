@@ -22,8 +22,7 @@
 //
 // A message is as long as its header says, to the byte. The one known trailer,
 // the 28 bytes of an HMAC authentication after the addresses (and after the 8
-// authentication bytes of version 2), is not spoken here: such messages are
-// dropped as DropLength. Support for it belongs where messageLen is compared
-// with the length of the input; over IPv4 the trailer is outside the VRRP
-// checksum, over IPv6 inside.
+// authentication bytes of version 2), is spoken by [Advert.DecodeSigned] and
+// [Advert.AppendSigned]; to Decode, as to a router without auth_hmac, such a
+// message is too long: DropLength.
 package packet

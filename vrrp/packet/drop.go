@@ -28,6 +28,9 @@ const (
 	DropForeign                        // no address in common with us
 	DropOverrun                        // more packets waiting than there is room for
 	DropNotRunning                     // the instance is not taking part
+	DropTrailer                        // authentication trailer of another type, or reserved bits set
+	DropKeyID                          // authentication with a key that is not ours
+	DropHMAC                           // wrong HMAC
 	dropReasons
 )
 
@@ -57,6 +60,9 @@ var dropNames = [NumDropReasons]string{
 	DropForeign:      "foreign",
 	DropOverrun:      "overrun",
 	DropNotRunning:   "not_running",
+	DropTrailer:      "trailer",
+	DropKeyID:        "key_id",
+	DropHMAC:         "hmac",
 }
 
 // String returns the reason in snake_case.

@@ -134,6 +134,7 @@ func TestVectorsDecode(t *testing.T) {
 					if reason != packet.DropLength {
 						t.Fatalf("frame with an authentication trailer: got %v, want length", reason)
 					}
+					decodeSigned(t, f, p)
 					return
 				case strings.HasPrefix(f.Get("checksum"), "WRONG"):
 					if reason != packet.DropChecksum {
