@@ -16,6 +16,7 @@ UNIT     = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './te
 LAB      = $(sort ./test/... $(filter-out ./test/%,$(UML)))
 
 export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
+export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := build
 .PHONY: build vipd setup lint test unit race labs fuzz bench demo lab install clean help
@@ -37,14 +38,14 @@ lint: $(BIN)/staticcheck ## formatting, go vet and staticcheck must have nothing
 	$(GO) vet ./...
 	$(BIN)/staticcheck ./...
 
-race: ## tests of the product's packages, with the race detector
+race: build ## tests of the product's packages, with the race detector
 	$(GO) test -race -count=1 -timeout 5m $(UNIT)
 
-unit: ## the same without it (allocation and timing tests count here)
+unit: build ## the same without it (allocation and timing tests count here)
 	$(GO) test -count=1 -timeout 5m $(UNIT)
 
 labs: build ## tests in network namespaces and in the user-mode kernel
-	$(GO) test -p 1 -count=1 -timeout 10m $(LAB)
+	$(GO) test -p 1 -count=1 -timeout 15m $(LAB)
 
 test: ## everything: lint, race, unit, labs (installs what is missing)
 	@$(MAKE) --no-print-directory setup
