@@ -35,6 +35,7 @@ type balancer struct {
 
 	mu       sync.Mutex // guards all following fields
 	services []balancedService
+	found    ipvs.Table              // what the kernel had at the start; nil after the first Configure
 	states   map[ipvs.Key]plan.State // as last logged
 }
 
@@ -53,6 +54,14 @@ func newBalancer(checks checkRunner, table tableKeeper, log *zap.Logger) *balanc
 	return &balancer{checks: checks, table: table, log: log, states: map[ipvs.Key]plan.State{}}
 }
 
+// Found tells what the kernel has before the first Configure. A daemon that
+// crashed had taken dead servers out of it: they stay out until a check passes.
+func (b *balancer) Found(t ipvs.Table) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.found = t
+}
+
 // Configure takes the virtual servers of a new configuration. A check that did
 // not change keeps its state; a new check of a known server starts with that
 // server's verdict until its own first result.
@@ -66,6 +75,10 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 			old[serverID{serviceKey(s.conf), r.Address}] = verdict(s.keys[i], snapshot)
 		}
 	}
+	for i := range servers {
+		b.inheritFound(&servers[i], old)
+	}
+	b.found = nil
 	var jobs []run.Job
 	services := make([]balancedService, 0, len(servers))
 	for i := range servers {
@@ -90,6 +103,21 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	b.services = services
 	b.apply(b.checks.Snapshot())
 	return nil
+}
+
+// inheritFound takes a server for down that the kernel does not have, or has
+// with weight 0, in a service that it has with usable servers.
+func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]healthcheck.Verdict) {
+	key := serviceKey(v)
+	pool, ok := b.found[key]
+	if !ok || !pool.Usable() {
+		return
+	}
+	for _, r := range v.RealServers {
+		if dest, ok := pool.Destinations[r.Address]; (!ok || dest.Weight == 0) && r.Weight > 0 {
+			verdicts[serverID{key, r.Address}] = healthcheck.Down
+		}
+	}
 }
 
 // HealthChanged computes the wanted table anew; the check scheduler calls it.

@@ -154,3 +154,37 @@ func TestRemovedServiceLeavesTheTable(t *testing.T) {
 		t.Errorf("table %v, want none", table.want)
 	}
 }
+
+// A daemon that is started again after a crash does not put a dead server back
+// that the crashed one had taken out; a live one is not touched.
+func TestServersMissingFromTheKernelStartDown(t *testing.T) {
+	v := server(80)
+	found := ipvs.Table{}
+	found.AddService(planService(&v).Service)
+	found.AddDestination(serviceKey(&v), ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
+	checks, table := &fakeChecks{}, &fakeTable{}
+	b := newBalancer(checks, table, zap.NewNop())
+	b.Found(found)
+	if err := b.Configure([]conf.VirtualServer{v}); err != nil {
+		t.Fatal(err)
+	}
+	if table.has(21) || !table.has(22) {
+		t.Errorf("after the start: table %v", table.want)
+	}
+	checks.set(t, check21, true)
+	b.HealthChanged()
+	if !table.has(21) {
+		t.Error("the check passed and the server is still out")
+	}
+	// An empty service says nothing: then all servers are in, as at a first start.
+	empty := ipvs.Table{}
+	empty.AddService(planService(&v).Service)
+	b = newBalancer(&fakeChecks{}, table, zap.NewNop())
+	b.Found(empty)
+	if err := b.Configure([]conf.VirtualServer{v}); err != nil {
+		t.Fatal(err)
+	}
+	if !table.has(21) || !table.has(22) {
+		t.Errorf("with an empty service in the kernel: table %v", table.want)
+	}
+}

@@ -192,6 +192,13 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	}
 	g.Go(func() error { return control.Serve(work, d.listener, d) })
 	g.Go(func() error { <-work.Done(); d.sender.Wait(); return nil })
+	if len(cfg.VirtualServers) > 0 {
+		// Without an answer nothing is known of the servers; the reconciler
+		// reports why.
+		if found, err := d.ipvs.Read(); err == nil {
+			d.balance.Found(found.Table)
+		}
+	}
 	d.config.set(cfg)
 	if err := d.apply(work, cfg); err != nil {
 		return err
