@@ -15,7 +15,9 @@
 // did, or when it equals (address, prefix length, interface) a configured virtual address of an instance that is
 // not its owner (priority 255). Addresses that vipd adds carry IFA_PROTO 112 where the kernel keeps it (Linux 5.18).
 // The mark alone never makes an address removable, because another vipd with another state directory may share the
-// network namespace; it is evidence that an address is virtual and no base address. Two exceptions protect the
+// network namespace; it is evidence that an address is virtual and no base address. At start it also counts for a
+// configured virtual address that has another prefix length or is on another interface: a predecessor whose state
+// file is lost was configured that way. Two exceptions protect the
 // machine: the owner's own address is left alone unless this vipd added it, and so is an unmarked address that is
 // configured as a virtual one but the only one of its family on its interface, virtual ones not counted: removing it
 // could cut the machine off.

@@ -33,7 +33,7 @@ func (b *book) sweep(now time.Time, s State, recorded map[key]bool) []Leftover {
 		for _, a := range l.Addrs {
 			k := key{dev, a.Prefix}
 			e := b.entries[k]
-			configured := e != nil && len(e.users) > 0
+			configured := e != nil && len(e.users) > 0 || b.otherwise(a)
 			if !configured && !recorded[k] || e != nil && e.active() != nil {
 				continue
 			}
@@ -67,12 +67,29 @@ func (b *book) leftover(k key, a Addr, recorded, marks bool) (remove bool, reaso
 		return true, "an earlier vipd listed it in the state file"
 	case recorded && !configured:
 		return false, "the state file lists it, but somebody else added it since: it lacks the mark proto 112; remove it by hand if it is not wanted"
+	case !configured:
+		return true, "it is a configured virtual address, written with another prefix length or interface, with the mark of vipd"
 	case a.Proto == Proto:
 		return true, "it is a configured virtual address with the mark of vipd"
 	case b.sole(k):
 		return false, fmt.Sprintf("it is a configured virtual address but the only one of its family on %s: removing it could cut this machine off; give %s an address of its own, then remove this one by hand", k.dev, k.dev)
 	}
 	return true, "it is a configured virtual address of an instance that is not master"
+}
+
+// otherwise reports whether an address with our mark is a configured virtual one but for its prefix length or
+// interface, which were others when it was added. The state file may be lost, as a container's is.
+func (b *book) otherwise(a Addr) bool {
+	if a.Proto != Proto || !b.vips[a.Prefix.Addr()] {
+		return false
+	}
+	for _, in := range b.order {
+		own := in.set.Owner && slices.ContainsFunc(in.set.Addresses, func(x Address) bool { return x.Prefix.Addr() == a.Prefix.Addr() })
+		if own {
+			return false
+		}
+	}
+	return true
 }
 
 // marks reports whether the kernel keeps IFA_PROTO: it then marks addresses of its own, such as 127.0.0.1.
