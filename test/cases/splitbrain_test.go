@@ -66,6 +66,11 @@ func TestO01SplitBrainEndsWithAnnouncement(t *testing.T) {
 					p.waitNeigh(f, p.d2, time.Now().Add(time.Second))
 				}
 			}
+			// Right after an advert of d2, which is 0.6 s behind d1: d1's is the first that
+			// gets through, so that d2 steps down before d1 has heard of it.
+			for _, f := range families() {
+				p.seen.WaitAdvert(2*time.Second, f.vrid, f.source(p.d2), time.Now())
+			}
 			end()
 			healed := time.Now()
 			for _, f := range families() {
