@@ -10,10 +10,11 @@ import (
 )
 
 // Apply makes the given instances those that run, and waits until they do. An
-// instance of the same name, VRID, version, family and interface as before keeps
-// its state and hears only what changed; one that is the same in everything hears
-// nothing. Any other one is given up (priority 0) and started anew. When two
-// instances exclude each other nothing is changed and an error returned.
+// instance of the same VRID, version, family and interface as before keeps its
+// state, whatever it is called now, and hears only what changed; one that is the
+// same in everything hears nothing. Any other one is given up (priority 0) and
+// started anew. When two instances exclude each other nothing is changed and an
+// error returned.
 func (r *Router) Apply(ctx context.Context, instances []Instance) error {
 	sorted := slices.Clone(instances)
 	slices.SortFunc(sorted, func(a, b Instance) int { return cmp.Compare(a.Name, b.Name) })
@@ -32,7 +33,7 @@ func check(instances []Instance) error {
 			return fmt.Errorf("applying instances: the name %q is used twice", in.Name)
 		}
 		names[in.Name] = true
-		k := key{in.Interface, in.IPv6, in.VRID}
+		k := in.key()
 		if other, ok := keys[k]; ok {
 			return fmt.Errorf("applying instances: %q and %q both use VRID %d on %s", other, in.Name, in.VRID, in.Interface)
 		}
@@ -48,22 +49,30 @@ func (r *Router) apply(instances []Instance) {
 	}
 	scripts := r.tracked()
 	keep := r.giveUp(instances)
+	masters := r.masters()
 	r.list = r.list[:0:0]
 	clear(r.byName)
 	clear(r.byKey)
-	var altered []*instance
+	var altered, renamed []*instance
 	for _, cfg := range instances {
-		in, ok := keep[cfg.Name]
+		in := keep[cfg.key()]
 		switch {
-		case !ok:
+		case in == nil:
 			in = newInstance(cfg)
+		case in.cfg.Name != cfg.Name:
+			renamed = append(renamed, in)
+			fallthrough
 		case !in.cfg.Config.Equal(&cfg.Config):
 			altered = append(altered, in)
 		}
 		in.cfg = cfg
 		r.list = append(r.list, in)
 		r.byName[cfg.Name] = in
-		r.byKey[in.key()] = in
+		r.byKey[cfg.key()] = in
+	}
+	r.syncSockets() // they are found by name
+	for _, in := range renamed {
+		r.rename(in, masters[in.cfg.Name])
 	}
 	for _, in := range altered {
 		r.feed(in, vrrp.Event{Kind: vrrp.EventConfig, Config: &in.cfg.Config})
@@ -73,21 +82,45 @@ func (r *Router) apply(instances []Instance) {
 	r.rearm()
 }
 
-// giveUp shuts down the instances that go or are replaced and returns the others
-// by name. The sockets are still open, so priority 0 gets out.
-func (r *Router) giveUp(instances []Instance) map[string]*instance {
-	keep := map[string]*instance{}
+// giveUp shuts down the instances that go or are replaced and returns the others.
+// The sockets are still open, so priority 0 gets out.
+func (r *Router) giveUp(instances []Instance) map[key]*instance {
+	keep := map[key]*instance{}
 	for i := range instances {
-		if in, ok := r.byName[instances[i].Name]; ok && in.cfg.SameRouter(&instances[i].Config) {
-			keep[in.cfg.Name] = in
+		k := instances[i].key()
+		if in, ok := r.byKey[k]; ok && in.cfg.SameRouter(&instances[i].Config) {
+			keep[k] = in
 		}
 	}
 	for _, in := range r.list {
-		if keep[in.cfg.Name] == nil {
+		if keep[in.cfg.key()] == nil {
 			r.feed(in, vrrp.Event{Kind: vrrp.EventShutdown})
 		}
 	}
 	return keep
+}
+
+// masters returns the names of the instances that are MASTER.
+func (r *Router) masters() map[string]bool {
+	names := map[string]bool{}
+	for _, in := range r.list {
+		names[in.cfg.Name] = in.machine.State() == vrrp.Master
+	}
+	return names
+}
+
+// rename tells the ports, which know instances by name, what is wanted of the new
+// one; master is what was wanted of it before.
+func (r *Router) rename(in *instance, master bool) {
+	name := in.cfg.Name
+	switch is := in.machine.State() == vrrp.Master; {
+	case is && !master:
+		r.ports.Addresses.Want(name, true)
+		r.ports.Announcer.Announce(name, vrrp.BurstMaster)
+	case !is && master:
+		r.ports.Announcer.Stop(name)
+		r.ports.Addresses.Want(name, false)
+	}
 }
 
 // tracked returns the names of the scripts that instances track.

@@ -60,6 +60,9 @@ func (r *Router) virtual(a netip.Addr) bool {
 
 // syncSockets opens and closes sockets when the set wanted has changed.
 func (r *Router) syncSockets() {
+	if r.links == nil {
+		return
+	}
 	want := make([]Endpoint, 0, len(r.list))
 	for _, in := range r.list {
 		if l, ok := r.links[in.cfg.Interface]; ok {

@@ -35,8 +35,6 @@ func newInstance(cfg Instance) *instance {
 	return &instance{cfg: cfg, machine: vrrp.New(cfg.Config)}
 }
 
-func (in *instance) key() key { return key{in.cfg.Interface, in.cfg.IPv6, in.cfg.VRID} }
-
 func (in *instance) status() InstanceStatus {
 	s := InstanceStatus{
 		Name: in.cfg.Name, Config: in.cfg.Config, Status: in.machine.Status(), Source: in.source,

@@ -24,6 +24,9 @@ func (a *Instance) Equal(b *Instance) bool {
 		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts)
 }
 
+// key is what an advert for the instance is found by.
+func (a *Instance) key() key { return key{a.Interface, a.IPv6, a.VRID} }
+
 // Track is one line of track_interface or track_script.
 type Track struct {
 	Name    string
