@@ -106,6 +106,34 @@ func (p *Process) RawQueues() []Queue {
 	return list
 }
 
+// Unread is the memory held by what waits unread in all raw, packet and netlink
+// sockets of the process's namespace, in bytes.
+func (p *Process) Unread() int64 {
+	p.Node.lab.t.Helper()
+	var sum int64
+	for _, q := range p.RawQueues() {
+		sum += q.Unread
+	}
+	for file, column := range map[string]int{"packet": 6, "netlink": 4} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", p.Pid(), file))
+		if err != nil {
+			p.Node.lab.t.Fatalf("lab: %s: reading its %s sockets: %v", p.Name, file, err)
+		}
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			if len(f) <= column || f[0] == "sk" {
+				continue
+			}
+			n, err := strconv.ParseInt(f[column], 10, 64)
+			if err != nil {
+				p.Node.lab.t.Fatalf("lab: %s: %s socket %q: %v", p.Name, file, line, err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
 // Children lists the pids of the process's children.
 func (p *Process) Children() []int { return slices.Clone(children(p.Pid())) }
 
