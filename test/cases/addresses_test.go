@@ -2,6 +2,7 @@ package cases
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -161,6 +162,75 @@ func TestO18InterfaceFlushed(t *testing.T) {
 	}
 }
 
+// O18, all but the link-local addresses flushed: IPv6 still has its base address.
+//
+// Claim: the IPv6 VIP is back with no change of state; IPv4 gives up.
+func TestO18GlobalAddressesFlushed(t *testing.T) {
+	t.Parallel()
+	p := quickPair(t)
+	four, six := families()[0], families()[1]
+	from := time.Now()
+	p.d1.IP("addr flush dev eth0 scope global")
+	t.Logf("IPv6: back and announced after %v", restored(p, six, p.d1, from))
+	p.WaitOwner(four.vip, 2*time.Second, "d2")
+	time.Sleep(5 * quick)
+	steady(t, p.seen, six.vrid, six.source(p.d1), 200, quick, from)
+	silent(t, p.seen, six.vrid, six.source(p.d2), from)
+	p.d1.RestoreBase(0)
+	p.WaitOwner(four.vip, 3*time.Second, "d1")
+	p.WaitOwner(six.vip, 0, "d1")
+}
+
+// O18 for VIPs on another interface than that of VRRP: they go by hand, with
+// their interface set down (IPv6), and with the interface itself.
+//
+// Claim: they are back and announced there as soon as it can hold them, with no
+// change of state.
+func TestO18VIPOnAnotherInterface(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "cl")
+	d1, cl := l.Node("d1"), l.Node("cl")
+	front, second := cl.Capture(), cl.CaptureOn("eth1")
+	vips := []netip.Addr{netip.MustParseAddr("10.8.0.100"), netip.MustParseAddr("2001:db8:8::100")}
+	d1.Vipd(lab.VipdConf("", lab.Instance{Priority: 200, Interval: quick, VIPs: []netip.Addr{lab.VIP()},
+		Extra: append(plain(), `virtual_ipaddress_excluded ["10.8.0.100 dev eth1", "2001:db8:8::100 dev eth1"]`)}))
+	for _, v := range vips {
+		l.WaitOwner(v, 5*time.Second, "d1")
+	}
+	from := time.Now()
+	back := func(after time.Time, limit time.Duration) {
+		t.Helper()
+		for _, v := range vips {
+			second.WaitFrame(time.Until(after.Add(limit+time.Second)), "announcement of "+v.String(), func(fr lab.Frame) bool {
+				a, ok := announcement(fr)
+				if ok && a.Address == v && !fr.At.Before(after) && fr.At.Sub(after) > limit {
+					t.Errorf("%v was back %v after it could be, want 100 ms", v, fr.At.Sub(after))
+				}
+				return ok && a.Address == v && !fr.At.Before(after)
+			})
+			l.WaitOwner(v, time.Second, "d1")
+		}
+	}
+	at := d1.RemoveAddress(vips[0])
+	d1.RemoveAddress(vips[1])
+	back(at, backLimit)
+	d1.Unplug(1)
+	time.Sleep(quick)
+	d1.Plug(1)
+	back(time.Now().Add(-100*time.Millisecond), time.Second)
+	d1.LinkDown(1)
+	time.Sleep(quick)
+	d1.LinkUp(1)
+	for _, v := range vips {
+		l.WaitOwner(v, 2*time.Second, "d1")
+		l.Eventually(3*time.Second, v.String()+" answers", func() bool {
+			_, err := cl.Try("ping", "-c", "1", "-W", "1", "-I", "eth1", v.String())
+			return err == nil
+		})
+	}
+	steady(t, front, 51, d1.Addr(), 200, quick, from)
+}
+
 // O19: the network manager recycled the interface on the backup, then on the
 // master; afterwards nobody has the VIP.
 //
@@ -191,6 +261,57 @@ func TestO19BothInterfacesRecycled(t *testing.T) {
 		onlyOwner(t, owners, "d1")
 		p.waitNeigh(f, p.d1, time.Now().Add(time.Second))
 	}
+}
+
+// O19, a storm: both interfaces are taken down, flushed, set up and addressed
+// again and again, at random moments.
+//
+// Claim: whatever the order, when it is over there is exactly one owner.
+func TestO19Storm(t *testing.T) {
+	t.Parallel()
+	p := quickPair(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	steps := []func(n *lab.Node){
+		func(n *lab.Node) { n.LinkDown(0) },
+		func(n *lab.Node) { n.IP("link set eth0 up") },
+		func(n *lab.Node) { n.Flush(0) },
+		func(n *lab.Node) { rebase(n) },
+		func(n *lab.Node) { n.PortDown(0) },
+		func(n *lab.Node) { n.PortUp(0) },
+		func(n *lab.Node) { n.Unplug(0); n.Plug(0) },
+	}
+	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); {
+		n := []*lab.Node{p.d1, p.d2}[random.IntN(2)]
+		n.Sysctl("net/ipv6/conf/eth0/keep_addr_on_down", []string{"0", "1"}[random.IntN(2)])
+		steps[random.IntN(len(steps))](n)
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+	}
+	for _, n := range []*lab.Node{p.d1, p.d2} {
+		n.Flush(0)
+		n.LinkDown(0)
+		n.PortUp(0)
+		rebase(n)
+	}
+	last := time.Now()
+	for _, f := range families() {
+		p.WaitOwner(f.vip, time.Until(last.Add(5*time.Second)), "d1")
+	}
+	logs := watchFamilies(p)
+	time.Sleep(5 * quick)
+	for i, f := range families() {
+		onlyOwner(t, logs[i], "d1")
+		p.waitNeigh(f, p.d1, time.Now().Add(time.Second))
+		p.cl.Exec("ping", "-c", "1", "-W", "3", f.vip.String())
+	}
+}
+
+// rebase takes a node's own addresses off, where it has them, and sets them anew.
+func rebase(n *lab.Node) {
+	n.IP("addr flush dev eth0 to 10.9.0.0/28")
+	n.IP("-6 addr flush dev eth0 to 2001:db8:9::/124")
+	n.RestoreBase(0)
 }
 
 // O22: the kernel drops the secondary addresses of a subnet with its primary one.

@@ -45,6 +45,33 @@ func TestO20InterfaceDeletedAndRecreated(t *testing.T) {
 	t.Run("absent at start", func(t *testing.T) { t.Parallel(); recreate.Later(t, later) })
 }
 
+// O20, renamed: the interface is there, with the VIPs on it, under a name that is
+// none of ours.
+//
+// Claim: the VIPs do not stay on it; with the name comes the old order.
+func TestO20InterfaceRenamed(t *testing.T) {
+	t.Parallel()
+	p := quickPair(t)
+	rename := func(from, to string) {
+		p.d1.Sh("ip link set " + from + " down; ip link set " + from + " name " + to + "; ip link set " + to + " up")
+	}
+	rename("eth0", "away0")
+	for _, f := range families() {
+		p.WaitOwner(f.vip, 3*time.Second, "d2")
+		p.waitNeigh(f, p.d2, time.Now().Add(time.Second))
+	}
+	logs := watchFamilies(p)
+	time.Sleep(5 * quick)
+	for i := range families() {
+		onlyOwner(t, logs[i], "d2")
+	}
+	rename("away0", "eth0")
+	for _, f := range families() {
+		p.WaitOwner(f.vip, 3*time.Second, "d1")
+		p.waitNeigh(f, p.d1, time.Now().Add(time.Second))
+	}
+}
+
 func hasLink(n *lab.Node, dev string) bool {
 	_, err := n.Try("ip", "link", "show", "dev", dev)
 	return err == nil

@@ -428,6 +428,49 @@ func TestO16FloodOfAdverts(t *testing.T) {
 	}
 }
 
+// O16 where nothing is delivered: a backup in FAULT, in INIT, or with no group
+// left on the interface must not leave its sockets unread either.
+func TestO16FloodWhileInactive(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d2")
+	d2 := l.Node("d2")
+	x := l.AddHost("x", 50)
+	d2.LinkDown(1)
+	conf := func(extra ...string) string {
+		list := tenGroups(100)
+		for i := range list {
+			list[i].Extra = extra
+		}
+		return lab.VipdConf("", list...)
+	}
+	v := d2.Vipd(conf(`track_interface ["eth1"]`))
+	v.WaitState("V6_4", "FAULT", 5*time.Second)
+	flood := x.Flood(5000, junk(x, d2)...)
+	quietly := func(what string, sockets int) {
+		t.Helper()
+		var unread []int64
+		for range 60 {
+			// Also events about addresses, which somebody has to read.
+			d2.IP("addr add 10.9.0.77/32 dev eth0")
+			d2.IP("addr del 10.9.0.77/32 dev eth0")
+			unread = append(unread, v.Unread())
+		}
+		slices.Sort(unread)
+		if median := unread[len(unread)/2]; median > 64<<10 {
+			t.Errorf("%s: receive queues are not read: median %d bytes, most %d", what, median, unread[len(unread)-1])
+		}
+		if n := len(v.RawQueues()); n != sockets {
+			t.Errorf("%s: %d raw sockets, want %d", what, n, sockets)
+		}
+	}
+	quietly("in FAULT", 2)
+	v.Reload(lab.VipdConf("", tenGroups(100)[0]))
+	l.Eventually(3*time.Second, "the IPv6 socket is closed with its last group", func() bool { return len(v.RawQueues()) == 1 })
+	quietly("one group left", 1)
+	flood.Stop()
+	l.Eventually(2*time.Second, "all queues are empty after the flood", func() bool { return v.Unread() == 0 })
+}
+
 // tenGroups are five groups a family.
 func tenGroups(prio int) []lab.Instance {
 	var list []lab.Instance

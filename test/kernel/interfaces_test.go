@@ -14,17 +14,19 @@ const noise = 1500 * time.Millisecond
 // O20 with a VLAN interface (see TestO20InterfaceDeletedAndRecreated in
 // test/cases for the claim).
 func TestO20InterfaceDeletedAndRecreatedVLAN(t *testing.T) {
+	t.Parallel()
 	k := recreate.Kind{
 		Name: "eth0.7", Noise: noise,
 		Make: func(n *lab.Node) { n.IP("link add link eth0 name eth0.7 type vlan id 7") },
 		Del:  func(n *lab.Node) { n.IP("link del eth0.7") },
 	}
-	t.Run("recreated", func(t *testing.T) { recreate.Run(t, k) })
-	t.Run("absent at start", func(t *testing.T) { recreate.Later(t, k) })
+	t.Run("recreated", func(t *testing.T) { t.Parallel(); recreate.Run(t, k) })
+	t.Run("absent at start", func(t *testing.T) { t.Parallel(); recreate.Later(t, k) })
 }
 
 // O20 with a bond; its cable stays.
 func TestO20InterfaceDeletedAndRecreatedBond(t *testing.T) {
+	t.Parallel()
 	k := recreate.Kind{
 		Name: "bond0", Noise: noise,
 		Make: func(n *lab.Node) {
@@ -32,6 +34,6 @@ func TestO20InterfaceDeletedAndRecreatedBond(t *testing.T) {
 		},
 		Del: func(n *lab.Node) { n.IP("link del bond0") },
 	}
-	t.Run("recreated", func(t *testing.T) { recreate.Run(t, k) })
-	t.Run("absent at start", func(t *testing.T) { recreate.Later(t, k) })
+	t.Run("recreated", func(t *testing.T) { t.Parallel(); recreate.Run(t, k) })
+	t.Run("absent at start", func(t *testing.T) { t.Parallel(); recreate.Later(t, k) })
 }
