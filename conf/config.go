@@ -76,7 +76,7 @@ type Announce struct {
 type TrackRef struct {
 	Name    string
 	Weight  int  // -253..253; 0: bad means FAULT
-	Reverse bool // reverse: good and bad swapped
+	Reverse bool // reverse: the weight's sign is turned; with weight 0 FAULT while good
 }
 
 // Notify holds the commands of an instance; each is an argument vector, empty when unset.

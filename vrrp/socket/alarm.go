@@ -2,6 +2,7 @@ package socket
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -31,6 +32,8 @@ type Alarm struct {
 	c    chan time.Time
 	done chan struct{}
 
+	anchor anchor
+
 	mu     sync.Mutex
 	spec   unix.ItimerSpec
 	setErr error
@@ -44,16 +47,51 @@ func NewAlarm() (*Alarm, error) {
 		return nil, fmt.Errorf("creating a timerfd: %w", err)
 	}
 	file := os.NewFile(uintptr(fd), "timerfd")
+	where, err := newAnchor()
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+	}
 	raw, err := file.SyscallConn()
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("creating a timerfd: %w", err)
 	}
-	a := &Alarm{file: file, raw: raw, c: make(chan time.Time, 1), done: make(chan struct{})}
+	a := &Alarm{file: file, raw: raw, anchor: where, c: make(chan time.Time, 1), done: make(chan struct{})}
 	a.set = func(fd uintptr) { a.setErr = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &a.spec, nil) }
 	go a.run()
 	return a, nil
 }
+
+// anchor is one moment on both clocks: Go's, whose monotonic reading is not to
+// be had, and the kernel's. To read them anew for every deadline would put any
+// pause between the two readings into the deadline.
+type anchor struct {
+	at   time.Time
+	mono int64 // nanoseconds of CLOCK_MONOTONIC
+}
+
+// newAnchor reads both clocks a few times and keeps the tightest pair.
+func newAnchor() (best anchor, err error) {
+	width := int64(math.MaxInt64)
+	for range 16 {
+		var before, after unix.Timespec
+		if err = unix.ClockGettime(unix.CLOCK_MONOTONIC, &before); err != nil {
+			return best, err
+		}
+		at := time.Now()
+		if err = unix.ClockGettime(unix.CLOCK_MONOTONIC, &after); err != nil {
+			return best, err
+		}
+		if w := after.Nano() - before.Nano(); w < width {
+			width, best = w, anchor{at, before.Nano() + w/2}
+		}
+	}
+	return best, nil
+}
+
+// monotonic is t in nanoseconds of CLOCK_MONOTONIC.
+func (a anchor) monotonic(t time.Time) int64 { return a.mono + int64(t.Sub(a.at)) }
 
 // run turns expiries into ticks until the file is closed.
 func (a *Alarm) run() {
@@ -92,12 +130,8 @@ func (a *Alarm) Set(t time.Time) error {
 	}
 	a.spec = unix.ItimerSpec{}
 	if !t.IsZero() {
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-			return fmt.Errorf("setting a timerfd: %w", err)
-		}
 		// At least 1 ns: zero would disarm.
-		a.spec.Value = unix.NsecToTimespec(max(now.Nano()+int64(time.Until(t)), 1))
+		a.spec.Value = unix.NsecToTimespec(max(a.anchor.monotonic(t), 1))
 	}
 	if err := a.raw.Control(a.set); err != nil {
 		return fmt.Errorf("setting a timerfd: %w", err)
