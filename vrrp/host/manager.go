@@ -114,9 +114,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		m.turn.Lock()
-		wake := m.work(ctx)
-		m.turn.Unlock()
+		wake := m.turnOnce(ctx)
 		m.signal()
 		var due <-chan time.Time
 		if !wake.IsZero() {
@@ -130,6 +128,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// turnOnce is one turn of Run. The lock is given back in a panic too: Release can still remove what there is.
+func (m *Manager) turnOnce(ctx context.Context) (wake time.Time) {
+	m.turn.Lock()
+	defer m.turn.Unlock()
+	return m.work(ctx)
 }
 
 func (m *Manager) signal() {

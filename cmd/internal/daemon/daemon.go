@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,15 +102,20 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	d.build(work)
-	g, work := errgroup.WithContext(work)
-	if err := d.start(work, g, cfg); err != nil {
-		cancel()
-		return errors.Join(err, g.Wait())
+	if err := d.sweep(cfg); err != nil {
+		return err
 	}
-	d.serve(ctx, work, hup)
-	d.stop(hurry)
+	g, work := errgroup.WithContext(work)
+	err = d.start(work, g, cfg)
+	why := "asked to"
+	if err != nil {
+		why = "the start failed: " + err.Error()
+	} else if d.serve(ctx, work, hup); ctx.Err() == nil {
+		why = fmt.Sprintf("a part of vipd failed: %v", context.Cause(work))
+	}
+	err = errors.Join(err, d.stop(why, hurry))
 	cancel()
-	return g.Wait()
+	return errors.Join(g.Wait(), err)
 }
 
 // open opens what can fail before anything was changed.
@@ -173,8 +180,8 @@ func target(instance string, a host.Address) garp.Target {
 	return garp.Target{Instance: instance, Address: a.Prefix.Addr(), Interface: a.Dev}
 }
 
-// start removes leftovers, then sets everything going with cfg.
-func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
+// sweep removes the addresses that a crashed predecessor left.
+func (d *Daemon) sweep(cfg *conf.Config) error {
 	sets := hostSets(cfg)
 	d.feed.SetVIPs(sets)
 	d.manager.Configure(sets)
@@ -185,12 +192,17 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	for _, l := range leftovers {
 		d.log.Warn("an address was here before: " + l.String())
 	}
+	return nil
+}
+
+// start sets everything going with cfg.
+func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
 		d.manager.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.table.Run, d.checks.Run,
 	} {
-		g.Go(func() error { return f(work) })
+		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
-	g.Go(func() error { return control.Serve(work, d.listener, d) })
+	g.Go(func() error { return guard(func() error { return control.Serve(work, d.listener, d) }) })
 	g.Go(func() error { <-work.Done(); d.sender.Wait(); return nil })
 	if len(cfg.VirtualServers) > 0 {
 		// Without an answer nothing is known of the servers; the reconciler
@@ -214,7 +226,9 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 // only what differs from what it has.
 func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	sets := hostSets(cfg)
-	d.observer.Configure(cfg.Instances)
+	// Those that go have their last words to say.
+	d.observer.Configure(append(d.leaving(cfg), cfg.Instances...))
+	defer d.observer.Configure(cfg.Instances)
 	d.engine.Configure(garpInstances(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
@@ -245,32 +259,69 @@ func (d *Daemon) serve(ctx, work context.Context, hup <-chan os.Signal) {
 	}
 }
 
+// leaving are the instances that run and are missing in cfg.
+func (d *Daemon) leaving(cfg *conf.Config) []conf.Instance {
+	old, _, _ := d.config.get()
+	var out []conf.Instance
+	for _, i := range old.Instances {
+		if !slices.ContainsFunc(cfg.Instances, func(n conf.Instance) bool { return n.Name == i.Name }) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // stop gives everything up in the order that costs clients least: the peers
-// learn it first, then the addresses go, then the services behind them.
-func (d *Daemon) stop(hurry <-chan struct{}) {
+// learn it first, then the addresses go, then the services behind them. Each step
+// has a time limit of its own, and none keeps the next from being tried. The
+// error tells what stays in this host.
+func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 	d.tellManager(daemon.SdNotifyStopping)
-	d.log.Info("stopping: giving up addresses and services")
-	ctx, cancel := context.WithTimeout(context.Background(), stopTables)
-	defer cancel()
-	done := make(chan struct{})
+	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		d.router.Stop()
-		if err := d.manager.Release(); err != nil {
-			d.log.Error("some addresses stay on this host: remove them by hand", zap.Error(err))
+		var errs []error
+		step := func(f func() error) {
+			if err := guard(f); err != nil {
+				errs = append(errs, err)
+			}
 		}
-		if err := d.table.Release(ctx); err != nil {
-			d.log.Error("some IPVS services stay in this kernel", zap.Error(err))
-		}
-		if err := d.notify.Close(ctx); err != nil {
-			d.log.Warn("notifications were cut off", zap.Error(err))
-		}
+		step(func() error { d.router.Stop(); return nil })
+		step(d.manager.Release)
+		step(func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
+			defer cancel()
+			return d.table.Release(ctx)
+		})
+		step(func() error {
+			if err := d.notify.Close(context.Background()); err != nil {
+				d.log.Warn("notifications were cut off", zap.Error(err))
+			}
+			return nil
+		})
+		done <- errors.Join(errs...)
 	}()
 	select {
-	case <-done:
+	case err := <-done:
+		if err != nil {
+			err = fmt.Errorf("not everything could be given up, remove by hand what stays: %w", err)
+		}
+		return err
 	case <-hurry:
 		d.log.Warn("stopping at once: addresses and services may stay")
+		return nil
 	}
+}
+
+// guard turns a panic into an error: when a part of the daemon has a fault, the
+// others still give the addresses up instead of leaving them to nobody.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // tellManager tells systemd, where there is one, what the daemon is doing.

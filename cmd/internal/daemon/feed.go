@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net/netip"
+	"sync"
 	"sync/atomic"
 
 	"vipd/garp"
@@ -18,13 +19,16 @@ type feed struct {
 	engine  *engine.Engine
 	vips    atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
 	last    atomic.Pointer[host.State]
+	order   sync.Mutex // held while the router is told: the newest snapshot must come last
 }
 
 // Snapshot is called by the watcher, one at a time.
 func (f *feed) Snapshot(s host.State) {
-	f.last.Store(&s)
 	f.manager.State(s)
 	f.engine.Links(f.garpLinks(s))
+	f.order.Lock()
+	defer f.order.Unlock()
+	f.last.Store(&s)
 	f.router.HostState(f.routerLinks(s))
 }
 
@@ -40,6 +44,8 @@ func (f *feed) SetVIPs(sets []host.Set) {
 			vips[a.Prefix.Addr()] = true
 		}
 	}
+	f.order.Lock()
+	defer f.order.Unlock()
 	f.vips.Store(&vips)
 	if s := f.last.Load(); s != nil {
 		f.router.HostState(f.routerLinks(*s))

@@ -126,7 +126,7 @@ func (s *sender) link(k socket.Key, es []router.Endpoint) (*link, error) {
 func (s *sender) serve(ctx context.Context, l *link) {
 	for {
 		if c := l.conn.Load(); c != nil {
-			err := c.Serve(ctx, s.deliver)
+			err := guard(func() error { return c.Serve(ctx, s.deliver) })
 			l.conn.Store(nil)
 			c.Close()
 			if ctx.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -214,6 +215,10 @@ func (d *Daemon) counters(s *status.Status, table reconcile.Status) {
 	c["ipvs_pending"] = int64(table.Pending)
 	w := d.watcher.Counters()
 	c["host_snapshots"], c["host_resubscribed"] = int64(w.Published), int64(w.Resubscribed)
+	c["process_goroutines"] = int64(runtime.NumGoroutine())
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		c["process_descriptors"] = int64(len(fds) - 1) // one is that of the list itself
+	}
 	for _, i := range s.Instances {
 		for k, n := range i.Counters {
 			c["vrrp_"+k] += n
