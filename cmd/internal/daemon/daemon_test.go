@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync"
@@ -65,18 +66,23 @@ func TestFeedEndsWithTheNewestSnapshot(t *testing.T) {
 	}
 	sets := hostSets(cfg)
 	f.SetVIPs(sets)
-	state := func(up bool) host.State {
+	state := func(up bool, others int) host.State {
 		l := &host.Link{Name: "eth0", Index: 2, Up: up, Running: up}
 		l.Addrs = []host.Addr{{Prefix: netip.MustParsePrefix("10.9.0.1/24")}}
-		return host.State{Links: map[string]*host.Link{"eth0": l}, At: time.Now()}
+		links := map[string]*host.Link{"eth0": l}
+		for i := range others {
+			name := fmt.Sprintf("veth%d", i)
+			links[name] = &host.Link{Name: name, Index: 3 + i, Addrs: l.Addrs}
+		}
+		return host.State{Links: links, At: time.Now()}
 	}
-	for i := range 500 {
-		f.Snapshot(state(true))
+	for i := range 100 {
+		f.Snapshot(state(true, 1000)) // judging this one takes longer than the next
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() { f.SetVIPs(sets) })
 		}
-		wg.Go(func() { f.Snapshot(state(false)) })
+		wg.Go(func() { f.Snapshot(state(false, 0)) })
 		wg.Wait()
 		if got := r.Status()[0].Status; got.State != vrrp.Fault {
 			t.Fatalf("round %d: %v with the link down (%s)", i, got.State, got.Reason)
