@@ -68,6 +68,44 @@ func TestO03RefreshHasItsOwnClock(t *testing.T) {
 	}
 }
 
+// O03, of the same kind: a refresh that is started anew with every takeover and
+// never ended, so that after n flaps it comes n times as often.
+//
+// Claim: after five flaps the rate is what is configured.
+func TestO03RefreshAfterFlaps(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "d2", "cl")
+	d2, seen := l.Node("d2"), l.Node("cl").Capture()
+	const interval = 100 * time.Millisecond
+	var list []lab.Instance
+	for _, f := range families() {
+		list = append(list, lab.Instance{Name: f.instance, VRID: f.vrid, Interval: interval, VIPs: f.vips, Priority: 200,
+			Extra: []string{"garp_master_delay 0", "garp_master_refresh 1", "garp_master_refresh_repeat 4"}})
+	}
+	v1 := l.Node("d1").Vipd(lab.VipdConf("", list...))
+	for flap := range 6 {
+		for _, f := range families() {
+			l.WaitOwner(f.vip, 10*time.Second, "d1")
+		}
+		if flap == 5 {
+			break
+		}
+		time.Sleep(300 * time.Millisecond)
+		for _, f := range families() {
+			advert{src: f.source(d2), vrid: f.vrid, priority: 254, interval: interval, addrs: f.vips}.send(d2)
+			l.WaitOwner(f.vip, 2*time.Second)
+		}
+	}
+	const span = 5 * time.Second
+	from := time.Now().Add(600 * time.Millisecond) // past the burst, before the refresh
+	time.Sleep(time.Until(from.Add(span)))
+	for _, f := range families() {
+		if n := len(lab.Between(seen.Announcements(f.vip), from, from.Add(span))); n != 4*int(span/time.Second) {
+			t.Errorf("%s: %d announcements in %v, want %d\n%v", f.name, n, span, 4*int(span/time.Second), v1.Status().Instance(f.instance))
+		}
+	}
+}
+
 // O05: a switch forgets a MAC sooner than the routers forget the neighbour, and
 // floods or loses what is sent to a silent VIP. Adverts keep the MAC of the VRRP
 // interface known, so the VIP sits on the other one here, where nothing else is
