@@ -132,10 +132,11 @@ func (r *Router) HostState(links map[string]Link) {
 	})
 }
 
-// TrackResult tells the state of a script: it is debounced by the caller.
+// TrackResult tells the state of a script: it is debounced by the caller. One of a
+// script that no instance tracks is not kept.
 func (r *Router) TrackResult(script string, ok bool) {
 	r.post(func() {
-		if last, known := r.scripts[script]; known && last == ok {
+		if last, known := r.scripts[script]; known && last == ok || !r.tracked()[script] {
 			return
 		}
 		r.scripts[script] = ok

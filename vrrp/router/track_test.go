@@ -92,3 +92,18 @@ func TestTrackInterfaceFault(t *testing.T) {
 		d1.wantState(vrrp.Fault, "eth1 is up")
 	})
 }
+
+// TestResultOfUntrackedScriptIsNotKept: a late result of a script that a reload took
+// out says nothing about a later script of that name.
+func TestResultOfUntrackedScriptIsNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		track := func(in *Instance) { in.TrackScripts = []Track{{Name: "chk"}} }
+		d1 := n.add("d1", "10.9.0.1", config(200))
+		d1.router.TrackResult("chk", false)
+		d1.apply(config(200, track))
+		d1.wantState(vrrp.Backup, "listening")
+		d1.router.TrackResult("chk", false)
+		synctest.Wait()
+		d1.wantState(vrrp.Fault, "script chk failed")
+	})
+}

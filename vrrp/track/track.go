@@ -60,14 +60,16 @@ type Scripts struct {
 	log    *zap.Logger
 	wake   chan struct{} // capacity 1
 
+	telling sync.Mutex // held while result is called: the newest verdict must come last
+
 	mu      sync.Mutex // guards all following fields
 	wanted  []Config
 	scripts map[string]*script
 }
 
 // New makes a runner without scripts. result is called when a script has its
-// first verdict and when the verdict changes, in order for each script; it
-// must not block.
+// first verdict and when the verdict changes, in order for each script, and again
+// after each Configure: who was told may have forgotten. It must not block.
 func New(result func(name string, ok bool), log *zap.Logger) *Scripts {
 	return &Scripts{result: result, log: log, wake: make(chan struct{}, 1), scripts: map[string]*script{}}
 }
@@ -174,6 +176,22 @@ func (s *Scripts) adopt(ctx context.Context, workers map[string]*worker) {
 		if workers[c.Name] == nil {
 			workers[c.Name] = s.start(ctx, c)
 		}
+		s.tell(c.Name)
+	}
+}
+
+// tell hands over the verdict of a script, if it has one.
+func (s *Scripts) tell(name string) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	s.mu.Lock()
+	var v verdict
+	if sc := s.scripts[name]; sc != nil {
+		v = sc.verdict
+	}
+	s.mu.Unlock()
+	if v.known {
+		s.result(name, v.ok)
 	}
 }
 
@@ -198,14 +216,10 @@ func (s *Scripts) start(ctx context.Context, c Config) *worker {
 		s.scripts[c.Name] = sc
 	}
 	sc.cfg = c
-	failed := fresh && c.InitFail
-	if failed {
+	if fresh && c.InitFail {
 		sc.verdict = verdict{known: true}
 	}
 	s.mu.Unlock()
-	if failed {
-		s.result(c.Name, false)
-	}
 	wctx, cancel := context.WithCancel(ctx)
 	w := &worker{cfg: c, cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -301,5 +315,5 @@ func (sc *script) judge(ok bool, out process.Outcome, why string) {
 	} else {
 		s.log.Warn("script has failed", fields...)
 	}
-	s.result(name, ok)
+	s.tell(name)
 }

@@ -23,15 +23,22 @@ type rig struct {
 	dir string
 
 	mu      sync.Mutex
-	results []string
+	results []string // without those told again
+	last    map[string]bool
+	again   int
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{dir: t.TempDir()}
+	r := &rig{dir: t.TempDir(), last: map[string]bool{}}
 	r.Scripts = New(func(name string, ok bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		if last, known := r.last[name]; known && last == ok {
+			r.again++
+			return
+		}
+		r.last[name] = ok
 		r.results = append(r.results, fmt.Sprint(name, "=", ok))
 	}, zap.NewNop())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,5 +281,27 @@ func TestReload(t *testing.T) {
 	r.want(t, "long=true", "long=false")
 	if s := r.status("long"); s.Failures < 2 {
 		t.Errorf("fell at the first failure: %+v", s)
+	}
+}
+
+// TestConfigureTellsAgain: who was told may have forgotten the verdict meanwhile,
+// when two reloads in a row took the script out and in again.
+func TestConfigureTellsAgain(t *testing.T) {
+	r := newRig(t)
+	c := r.script("web", "exit 0")
+	c.Interval = time.Hour
+	r.Configure([]Config{c})
+	r.want(t, "web=true")
+	for range 3 {
+		r.mu.Lock()
+		before := r.again
+		r.mu.Unlock()
+		r.Configure(nil)
+		r.Configure([]Config{c})
+		until(t, "the verdict is told again", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.again > before
+		})
 	}
 }
