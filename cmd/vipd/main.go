@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,9 @@ const (
 	exitConfig     = 2 // the configuration has errors
 	exitNotRunning = 3 // vipd status: no daemon
 )
+
+// complainWait is how long the last message may take.
+const complainWait = time.Second
 
 // exitError carries an exit code with an error to print.
 type exitError struct {
@@ -42,13 +46,27 @@ func run(args []string) int {
 		return exitOK
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintln(os.Stderr, "vipd: "+msg)
+		complain("vipd: " + msg)
 	}
 	var exit *exitError
 	if errors.As(err, &exit) {
 		return exit.code
 	}
 	return exitFailed
+}
+
+// complain prints a message for at most complainWait: a daemon whose log nobody
+// reads (a full pipe) must end all the same.
+func complain(msg string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fmt.Fprintln(os.Stderr, msg)
+	}()
+	select {
+	case <-done:
+	case <-time.After(complainWait):
+	}
 }
 
 func newRoot() *cobra.Command {

@@ -11,11 +11,14 @@ import (
 	"go.uber.org/zap"
 )
 
+// ErrLingering says that the new jobs run, but attempts of removed ones still do, too.
+var ErrLingering = errors.New("removing health checks")
+
 // Configure sets the jobs to exactly these: new keys begin, known keys keep
 // verdict, counters and schedule, missing keys are cancelled. It returns when
 // the attempts of removed jobs have ended, at the latest after 2 s, and then
-// with an error that names those still there (which can change nothing any
-// more). An error about a job itself means that nothing was changed.
+// with an ErrLingering that names those still there (which can change nothing any
+// more). Any other error about a job itself means that nothing was changed.
 func (s *Scheduler) Configure(jobs []Job) error {
 	var errs []error
 	for _, job := range jobs {
@@ -123,7 +126,7 @@ func waitFor(leaving map[string]chan struct{}) error {
 		return nil
 	}
 	slices.Sort(left)
-	return fmt.Errorf("removing health checks: %q did not return within %v of being cancelled", left, drainWait)
+	return fmt.Errorf("%w: %q did not return within %v of being cancelled", ErrLingering, left, drainWait)
 }
 
 // Snapshot gives the status of every job by key.

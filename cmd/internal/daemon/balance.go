@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -97,7 +98,10 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 		}
 		services = append(services, s)
 	}
-	if err := b.checks.Configure(jobs); err != nil {
+	switch err := b.checks.Configure(jobs); {
+	case errors.Is(err, run.ErrLingering):
+		b.log.Warn("a health check does not end; its results are ignored", zap.Error(err))
+	case err != nil:
 		return fmt.Errorf("configuring health checks: %w", err)
 	}
 	b.services = services

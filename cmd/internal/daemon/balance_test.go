@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -16,7 +18,10 @@ import (
 
 // fakeChecks stands for the scheduler: verdicts are set by hand, a new key
 // starts with what it inherits.
-type fakeChecks struct{ states map[string]run.Status }
+type fakeChecks struct {
+	states map[string]run.Status
+	err    error // of the next Configure
+}
 
 func (f *fakeChecks) Configure(jobs []run.Job) error {
 	next := map[string]run.Status{}
@@ -27,8 +32,10 @@ func (f *fakeChecks) Configure(jobs []run.Job) error {
 		}
 		next[j.Key] = st
 	}
-	f.states = next
-	return nil
+	if f.err == nil || errors.Is(f.err, run.ErrLingering) {
+		f.states = next
+	}
+	return f.err
 }
 
 func (f *fakeChecks) Snapshot() map[string]run.Status { return f.states }
@@ -186,5 +193,19 @@ func TestServersMissingFromTheKernelStartDown(t *testing.T) {
 	}
 	if !table.has(21) || !table.has(22) {
 		t.Errorf("with an empty service in the kernel: table %v", table.want)
+	}
+}
+
+// A check that does not end must not keep the table of before; a refused set of
+// checks must.
+func TestTableFollowsTheChecks(t *testing.T) {
+	b, checks, table := newTestBalancer(t, server(80))
+	checks.err = errors.New("refused")
+	if err := b.Configure(nil); !errors.Is(err, checks.err) || len(table.want) != 1 || len(b.View().services) != 1 {
+		t.Errorf("refused: error %v, table %v", err, table.want)
+	}
+	checks.err = fmt.Errorf("%w: stuck", run.ErrLingering)
+	if err := b.Configure(nil); err != nil || len(table.want) != 0 || len(b.View().services) != 0 {
+		t.Errorf("lingering: error %v, table %v", err, table.want)
 	}
 }
