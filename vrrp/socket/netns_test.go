@@ -144,9 +144,8 @@ func must(t testing.TB, err error) {
 
 // capture is an AF_PACKET socket on the far end.
 type capture struct {
-	fd   int
-	to   unix.SockaddrLinklayer
-	file *os.File
+	fd int
+	to unix.SockaddrLinklayer
 }
 
 const etherTypeIPv4, etherTypeIPv6 = 0x0800, 0x86dd
