@@ -73,7 +73,7 @@ func (n *Node) WaitWeights(limit time.Duration, service string, want map[string]
 	deadline := time.Now().Add(limit)
 	for {
 		// A file is read in no time; ipvsadm, a process, has the last word.
-		if t, err := n.procTable(); err != nil {
+		if t, err := n.ProcTable(); err != nil {
 			n.lab.t.Fatalf("lab: %s: reading the IPVS table: %v", n.Name, err)
 		} else if seen := time.Now(); matches(t) {
 			if t := n.Table(); matches(t) {
@@ -87,8 +87,9 @@ func (n *Node) WaitWeights(limit time.Duration, service string, want map[string]
 	}
 }
 
-// procTable reads the table from the kernel's own file.
-func (n *Node) procTable() (Table, error) {
+// ProcTable is Table read from the kernel's own file, which takes no time. It may be
+// called from any goroutine.
+func (n *Node) ProcTable() (Table, error) {
 	var b []byte
 	err := n.Go(func() (err error) { b, err = os.ReadFile("/proc/thread-self/net/ip_vs"); return err })
 	if err != nil {
