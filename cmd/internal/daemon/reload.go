@@ -73,22 +73,26 @@ func (d *Daemon) Reload(ctx context.Context) (string, error) {
 	}
 }
 
+// errNothing refuses a reload that would give everything up. Mostly the file was
+// read between its truncation and its writing.
+var errNothing = errors.New("the new configuration has neither a vrrp_instance nor a virtual_server: write the file whole before the reload; to give everything up, stop vipd")
+
+// empty reports whether a configuration asks for nothing at all.
+func empty(cfg *conf.Config) bool { return len(cfg.Instances) == 0 && len(cfg.VirtualServers) == 0 }
+
 // reload reads the configuration; a bad one changes nothing.
 func (d *Daemon) reload(work context.Context) (string, error) {
 	d.tellManager(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + monotonic())
 	defer d.tellManager(daemon.SdNotifyReady)
+	old, _, _ := d.config.get()
 	cfg, err := load(d.opts.ConfigFile)
+	if err == nil && empty(cfg) && !empty(old) {
+		err = errNothing
+	}
 	if err != nil {
-		d.config.refuse(err)
-		var bad *ConfigError
-		if errors.As(err, &bad) {
-			for _, diag := range bad.Diagnostics {
-				d.log.Error("reload refused, the running configuration stays: " + diag.Error())
-			}
-		}
+		d.refuse(err)
 		return "", err
 	}
-	old, _, _ := d.config.get()
 	changes := conf.Diff(old, cfg)
 	if err := d.apply(work, cfg); err != nil {
 		d.config.refuse(err)
@@ -106,6 +110,22 @@ func (d *Daemon) reload(work context.Context) (string, error) {
 	}
 	d.log.Info("reloaded", zap.String("changes", text))
 	return text, nil
+}
+
+// refuse remembers and logs why a configuration is not taken.
+func (d *Daemon) refuse(err error) {
+	d.config.refuse(err)
+	reasons := []string{err.Error()}
+	var bad *ConfigError
+	if errors.As(err, &bad) {
+		reasons = nil
+		for _, diag := range bad.Diagnostics {
+			reasons = append(reasons, diag.Error())
+		}
+	}
+	for _, reason := range reasons {
+		d.log.Error("reload refused, the running configuration stays: " + reason)
+	}
 }
 
 // load reads a configuration from the file system of the host.
