@@ -61,6 +61,7 @@ type Reconciler struct {
 
 	mu       sync.Mutex // guards what follows
 	next     ipvs.Table // newest wanted table not yet taken; nil when none
+	reread   bool       // the kernel is to be read, asked for by Reread
 	released bool
 	state    state // written by the loop only
 }
@@ -106,6 +107,17 @@ func (r *Reconciler) Set(want ipvs.Table) {
 	if !r.released {
 		r.next = want
 	}
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reread has the kernel read and put right soon, without waiting for the next look. It never blocks.
+func (r *Reconciler) Reread() {
+	r.mu.Lock()
+	r.reread = true
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -193,6 +205,9 @@ type loop struct {
 // step brings the kernel as near to the wanted table as it will go now.
 func (l *loop) step(refresh bool) error {
 	fresh := l.takeWant()
+	if l.takeReread() {
+		refresh = true
+	}
 	if l.idle() {
 		return nil
 	}
@@ -242,6 +257,15 @@ func (l *loop) takeWant() bool {
 		l.saveOwned()
 	}
 	return true
+}
+
+// takeReread reports, once, that the kernel is to be read.
+func (l *loop) takeReread() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked := l.reread
+	l.reread = false
+	return asked
 }
 
 // check looks whether others changed the table, when it is time to.

@@ -213,6 +213,28 @@ func TestO37Repair(t *testing.T) {
 	}
 }
 
+// TestO37RepairAtOnce: after Reread, as a reload calls it, nothing waits for the next look.
+func TestO37RepairAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		right := k.String()
+		time.Sleep(300 * time.Millisecond)
+		k.Flush()
+		r.Set(table(web(), 1, 1)) // as wanted as before: no reason to look
+		time.Sleep(10 * time.Millisecond)
+		expect(t, k, "")
+		r.Reread()
+		time.Sleep(10 * time.Millisecond)
+		expect(t, k, right)
+		if reads, _ := k.Reads(); reads > 3 {
+			t.Errorf("%d complete reads", reads)
+		}
+	})
+}
+
 // slow makes looks and reads cost time.
 type slow struct {
 	*ipvstest.Kernel

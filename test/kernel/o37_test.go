@@ -54,12 +54,14 @@ func TestO37TableEmptiedByHand(t *testing.T) {
 	}
 
 	t.Run("a foreign service stays as it is", func(t *testing.T) {
-		at := time.Now()
 		d.Sh("ipvsadm -e -t 192.0.2.1:25 -r 192.0.2.9:25 -m -w 8")
 		right = strings.Replace(right, "192.0.2.9:25 Masq 7", "192.0.2.9:25 Masq 8", 1)
 		d.Sh("ipvsadm -C; ipvsadm -A -t 192.0.2.1:25 -s rr; ipvsadm -a -t 192.0.2.1:25 -r 192.0.2.9:25 -m -w 8")
-		vipd.Reload(config)
+		at := vipd.Reload(config)
 		repaired(t, "emptied, then a reload", at)
+		if took := time.Since(at); took > slack {
+			t.Errorf("the reload put it right after %v, want at once", took)
+		}
 		got, err := s.cl.Spread(netip.AddrPortFrom(vipA(), 80), 60, 2, patience)
 		shares(t, got, err, map[string]int{"r1": 20, "r2": 20, "r3": 20})
 	})

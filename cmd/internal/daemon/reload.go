@@ -99,6 +99,7 @@ func (d *Daemon) reload(work context.Context) (string, error) {
 		d.log.Error("reload failed", zap.Error(err))
 		return "", err
 	}
+	d.table.Reread() // whoever reloads wants things right now, whatever others did
 	d.config.set(cfg)
 	text := "nothing changed"
 	if len(changes) > 0 {
