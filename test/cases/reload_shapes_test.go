@@ -120,7 +120,8 @@ func (s shape) reload(t *testing.T, l *lab.Lab, v *lab.Daemon, seen *lab.Capture
 	from := reloaded(l, v, conf)
 	d1 := l.Node("d1")
 	l.Eventually(s.gone+2*time.Second, fmt.Sprintf("the kernel has %s", have), func() bool { return kernelHas(d1, s.vip) == have })
-	time.Sleep(500 * time.Millisecond)
+	// It may not have left yet: what needs an election is looked at after that.
+	time.Sleep(s.gone + 500*time.Millisecond)
 	owners.Stop()
 	if gone := owners.Longest(0); gone > s.gone {
 		t.Errorf("to %q: %v was away for %v, want at most %v", have, s.vip, gone, s.gone)
