@@ -1,0 +1,144 @@
+#!/bin/bash
+# Runs the unit under a real systemd and checks what it promises: start, reload,
+# refused reload, crash, stop, a bad configuration, commands within its limits.
+# systemd runs inside the user-mode kernel, so nothing of this machine is touched.
+# Needs root, Go, and Debian's systemd and user-mode-linux.
+set -u
+here=$(dirname "$(readlink -f "$0")")
+
+fail() { echo "FAIL: $*"; failed=1; }
+failed=0
+
+outside() {
+	[ -x /lib/systemd/systemd ] || { echo "systemd is missing: apt-get install systemd"; exit 1; }
+	cd "$here/../.." || exit 1
+	dir=$(mktemp -d /tmp/vipd-unit-XXXXXX) || exit 1
+	trap 'rm -rf "$dir"' EXIT
+	CGO_ENABLED=0 go build -trimpath -o "$dir/vipd" ./cmd/vipd || exit 1
+	cp "$here/vipd.service" "$here/try.sh" "$dir" || exit 1
+	go run ./test/cmd/uml -mod ip_vs_rr -share "$dir" -t 2m -- /bin/bash "$dir/try.sh" guest
+	exit
+}
+
+# guest prepares the machine in the user-mode kernel and starts systemd in it.
+guest() {
+	mount -t cgroup2 cgroup2 /sys/fs/cgroup || exit 1
+	mkdir /tmp/etc && cp -a /etc/. /tmp/etc/ 2>/dev/null
+	mount --bind /tmp/etc /etc && mount -t tmpfs tmpfs /usr/local/sbin || exit 1
+	rm -rf /etc/systemd/system/* && : >/etc/fstab
+	echo 11111111111111111111111111111111 >/etc/machine-id
+	mkdir -p /etc/systemd/system/vipd.service.d /etc/vipd
+	cp "$here/vipd" /usr/local/sbin/ && cp "$here/vipd.service" /etc/systemd/system/ || exit 1
+	# The test starts no other unit: the rest of this machine is not there.
+	printf '[Unit]\nDefaultDependencies=no\n' >/etc/systemd/system/vipd.service.d/test.conf
+	cat >/etc/systemd/system/try.service <<-EOF
+		[Unit]
+		DefaultDependencies=no
+		Wants=systemd-journald.socket
+		After=systemd-journald.socket
+		[Service]
+		Type=oneshot
+		StandardOutput=file:$here/out
+		StandardError=inherit
+		ExecStart=/bin/bash $here/try.sh test
+		ExecStopPost=/bin/touch $here/finished
+	EOF
+	printf '[Unit]\nDefaultDependencies=no\nWants=try.service\n' >/etc/systemd/system/try.target
+	ip link add eth0 type veth peer name peer0
+	ip addr add 192.0.2.11/24 dev eth0 && ip link set eth0 up && ip link set peer0 up
+	cat >/etc/vipd/vipd.toml <<-EOF
+		[vrrp_instance.WEB]
+		interface = "eth0"
+		virtual_router_id = 51
+		version = 3
+		advert_int = 0.1
+		virtual_ipaddress = ["192.0.2.100"]
+		notify = "/bin/sh /etc/vipd/notify"
+		[[virtual_server]]
+		address = "192.0.2.100:80"
+		lvs_sched = "rr"
+		lvs_method = "DR"
+		real_server = [{ address = "192.0.2.21:80" }]
+		TCP_CHECK = {}
+	EOF
+	echo 'ping -c1 -W1 127.0.0.1 >/dev/null; echo "$* ping $?" >>/run/notified' >/etc/vipd/notify
+	export container=try
+	unshare --pid --fork --mount --mount-proc --cgroup /lib/systemd/systemd --system --unit=try.target \
+		--log-target=console --show-status=no >/tmp/systemd.log 2>&1 &
+	for _ in $(seq 120); do
+		[ -e "$here/finished" ] && break
+		sleep 0.5
+	done
+	cat "$here/out"
+	[ -e "$here/finished" ] || { echo "FAIL: systemd did not get through; its log:"; cat /tmp/systemd.log; exit 1; }
+	! grep -q '^FAIL' "$here/out"
+	exit
+}
+
+show() { systemctl show vipd -p "$1" --value; }
+
+# wants CONDITION-TEXT COMMAND…: the command must succeed within 5 s.
+wants() {
+	local text=$1
+	shift
+	for _ in $(seq 50); do
+		if "$@" >/dev/null 2>&1; then
+			echo "ok    $text"
+			return
+		fi
+		sleep 0.1
+	done
+	fail "$text ($*)"
+}
+
+has_vip() { ip addr show eth0 | grep -q 192.0.2.100/32; }
+no_vip() { ! has_vip; }
+service() { ipvsadm -Ln | grep -q 192.0.2.100:80; }
+no_service() { ! service; }
+same_pid() { [ "$(show MainPID)" = "$pid" ]; }
+other_pid() { [ "$(show MainPID)" != "$pid" ] && [ "$(show SubState)" = running ]; }
+journal() { journalctl -u vipd -o cat --no-pager | grep -q "$1"; }
+
+inside() {
+	systemctl start vipd || fail "start"
+	wants "start: running when systemctl returns" systemctl is-active vipd
+	wants "start: takes the address" has_vip
+	wants "start: makes the IPVS service" service
+	pid=$(show MainPID)
+	wants "limits: NET_BIND_SERVICE, NET_ADMIN, NET_RAW only" grep -qE '^CapEff:\s+0000000000003400$' "/proc/$pid/status"
+	wants "notify: a command runs, and may ping" grep -q 'INSTANCE WEB MASTER 100 ping 0' /run/notified
+
+	systemctl reload vipd || fail "reload"
+	wants "reload: done, same process" same_pid
+	wants "reload: in the journal" journal 'nothing changed'
+	sed -i 's/advert_int/advert_itn/' /etc/vipd/vipd.toml
+	systemctl reload vipd 2>/dev/null && fail "reload with an error must fail"
+	wants "bad reload: refused, vipd runs on" same_pid
+	wants "bad reload: still has the address" has_vip
+	wants "bad reload: the journal names the mistake" journal 'unknown key "advert_itn"'
+	sed -i 's/advert_itn/advert_int/' /etc/vipd/vipd.toml
+
+	kill -9 "$pid"
+	wants "crash: started again" other_pid
+	wants "crash: the address of before was recognised" journal 'an earlier vipd added it'
+	wants "crash: has the address again" has_vip
+	wants "crash: the service is still there" service
+
+	systemctl stop vipd || fail "stop"
+	wants "stop: gives the address up" no_vip
+	wants "stop: removes the service" no_service
+	wants "stop: told to notify" grep -q 'INSTANCE WEB STOP' /run/notified
+	wants "stop: the record in /run/vipd stays" test -e /run/vipd/addresses.json
+
+	sed -i 's/advert_int/advert_itn/' /etc/vipd/vipd.toml
+	systemctl start vipd 2>/dev/null && fail "start with a bad configuration must fail"
+	sleep 1
+	wants "bad configuration: exit status 2, not started again" test "$(show ExecMainStatus) $(show NRestarts) $(show SubState)" = "2 0 failed"
+	[ $failed = 0 ] || journalctl -u vipd -o cat --no-pager
+}
+
+case ${1:-} in
+guest) guest ;;
+test) inside ;;
+*) outside ;;
+esac
