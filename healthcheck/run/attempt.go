@@ -37,7 +37,12 @@ func (s *Scheduler) attempt(ctx context.Context, e *entry, checker healthcheck.C
 		}
 		s.finish(ctx, e, r, panicked, stack)
 	}()
-	r = checker.Check(ctx)
+	if ctx.Err() == context.DeadlineExceeded {
+		// The server was never asked.
+		r = healthcheck.Result{Detail: "the attempt began after its deadline, this machine has too much to do", LocalFault: true}
+	} else {
+		r = checker.Check(ctx)
+	}
 	panicked = false
 }
 

@@ -65,6 +65,12 @@ func (e *entry) record(r healthcheck.Result, panicked bool, now time.Time) bool 
 	if r.Latency == 0 {
 		r.Latency = took
 	}
+	late := now.Sub(e.deadline)
+	if !r.OK && !panicked && late > grace {
+		// A machine that stood still or had too much to do saw its own
+		// deadlines pass: that says nothing about the server.
+		r.LocalFault = true
+	}
 	e.result, e.lastRun = r, now
 	e.runs++
 	if !r.OK && !r.LocalFault {
@@ -77,10 +83,10 @@ func (e *entry) record(r healthcheck.Result, panicked bool, now time.Time) bool 
 	switch {
 	case panicked:
 		e.trouble = r.Detail
+	case late > grace:
+		e.trouble = fmt.Sprintf("the check returned %v after its deadline", late.Round(time.Millisecond))
 	case r.LocalFault:
 		e.trouble = "no verdict, this machine is at fault: " + r.Detail
-	case now.Sub(e.deadline) > grace:
-		e.trouble = fmt.Sprintf("the check returned %v after its deadline", now.Sub(e.deadline).Round(time.Millisecond))
 	default:
 		e.trouble = ""
 	}

@@ -52,6 +52,45 @@ func TestLocalFault(t *testing.T) {
 	})
 }
 
+// TestStandstill: a machine that stood still, as in a snapshot, finds the
+// deadlines of its attempts passed: no server goes down for that. The twin that
+// fails in time goes down.
+func TestStandstill(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		paused, dead := good(), good()
+		configure(t, s, job("paused", paused), job("dead", dead))
+		pass(500 * time.Millisecond)
+		paused.mu.Lock()
+		paused.do = func(context.Context) { time.Sleep(5 * time.Second) } // beyond the deadline, as frozen
+		paused.mu.Unlock()
+		paused.set(healthcheck.Result{Detail: "no answer within 500ms"})
+		dead.set(healthcheck.Result{Detail: "no answer within 500ms"})
+		pass(6 * time.Second)
+		st := s.Snapshot()["paused"]
+		if !st.Healthy || st.Failures != 0 || st.Alarm != "the check returned 4.5s after its deadline" {
+			t.Errorf("got %+v", st)
+		}
+		if s.Snapshot()["dead"].Healthy {
+			t.Error("a failure in time changed nothing")
+		}
+	})
+}
+
+// TestNeverAsked: an attempt whose goroutine gets a processor only after the
+// deadline asks nothing and decides nothing.
+func TestNeverAsked(t *testing.T) {
+	s := New(Options{})
+	f := bad()
+	e := newEntry(job("x", f))
+	s.ctx = t.Context()
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Millisecond))
+	e.running, e.cancel, e.startedAt, e.deadline = true, cancel, time.Now(), time.Now()
+	s.attempt(ctx, e, f)
+	if st := e.status(time.Now()); st.Known || st.Failures != 0 || len(f.times()) != 0 || !strings.Contains(st.Alarm, "began after its deadline") {
+		t.Errorf("got %+v, %d calls", st, len(f.times()))
+	}
+}
+
 func TestPanic(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	inBubble(t, Options{Log: zap.New(core)}, func(t *testing.T, s *Scheduler) {

@@ -61,6 +61,10 @@ func Dial(ctx context.Context, target, bind netip.AddrPort) (*Conn, error) {
 	}
 	if err == unix.EINPROGRESS {
 		if err := c.wait(); err != nil {
+			// A busy machine may look only when the time is over.
+			if os.IsTimeout(err) && ctx.Err() != context.Canceled && c.made() {
+				return c, nil
+			}
 			c.Close()
 			if os.IsTimeout(err) {
 				return nil, timeoutError(ctx, op, start)
@@ -157,6 +161,19 @@ func (c *Conn) wait() error {
 		return err
 	}
 	return result
+}
+
+// made reports that the kernel has made the connection.
+func (c *Conn) made() (ok bool) {
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = raw.Control(func(fd uintptr) {
+		_, err := unix.Getpeername(int(fd))
+		ok = err == nil
+	})
+	return ok && err == nil
 }
 
 // sockaddr converts an address for the kernel.

@@ -159,3 +159,27 @@ func TestZones(t *testing.T) {
 		t.Errorf("an interface that does not exist: %v", err)
 	}
 }
+
+// TestMadeButSeenLate: whether a connection was made is asked of the kernel, as
+// the answer may have come while nobody looked; the twin gets no answer.
+func TestMadeButSeenLate(t *testing.T) {
+	c := dial(t, checktest.Serve(t, nil, func(net.Conn) { time.Sleep(time.Second) }))
+	if err := c.file.SetDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.wait(); !os.IsTimeout(err) {
+		t.Errorf("waiting after the deadline: %v, want a timeout", err)
+	}
+	if !c.made() {
+		t.Error("the connection counts as not made")
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &Conn{file: os.NewFile(uintptr(fd), "tcp")}
+	defer other.Close()
+	if other.made() {
+		t.Error("a socket without a connection counts as made")
+	}
+}
