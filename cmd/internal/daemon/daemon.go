@@ -36,6 +36,9 @@ import (
 // bound of their own (host.Manager.Release).
 const stopTables = 2 * time.Second
 
+// leftoverLines is how many addresses of a crashed predecessor are named in the log.
+const leftoverLines = 20
+
 // Options are the flags of `vipd run`.
 type Options struct {
 	ConfigFile string
@@ -189,8 +192,11 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 	if err != nil {
 		return fmt.Errorf("looking for addresses left by a crash: %w", err)
 	}
-	for _, l := range leftovers {
+	for _, l := range leftovers[:min(len(leftovers), leftoverLines)] {
 		d.log.Warn("an address was here before: " + l.String())
+	}
+	if n := len(leftovers) - leftoverLines; n > 0 {
+		d.log.Warn("more addresses were here before", zap.Int("addresses", n))
 	}
 	return nil
 }
