@@ -65,7 +65,7 @@ var (
 	ErrVersion  = errors.New("VRRP version is neither 2 nor 3")
 	ErrVRID     = errors.New("virtual router id is 0")
 	ErrInterval = errors.New("advertisement interval is not 1-255 whole seconds (version 2) or 1-4095 centiseconds (version 3)")
-	ErrCount    = errors.New("an advert holds 1 to 255 addresses")
+	ErrCount    = errors.New("an advert holds at most 255 addresses")
 	ErrFamily   = errors.New("source, destination and addresses are not of one family")
 )
 
@@ -90,7 +90,9 @@ type Advert struct {
 	// AuthData is version 2's over IPv4, zero padded; over IPv6 there is none.
 	AuthData [authLen]byte
 	// Addrs are the virtual addresses in the order of the message, all of the
-	// family of the packet that carries it.
+	// family of the packet that carries it. None is against RFC 9568 §5.2.5,
+	// but what virtual routers say whose addresses something else moves, as
+	// with keepalived's no_virtual_ipaddress.
 	Addrs []netip.Addr
 	// Form is the coverage of the checksum; it has a choice only in version 3
 	// over IPv4. Decode tells what it found.
@@ -128,15 +130,16 @@ func (a *Advert) decode(b, tail []byte, src, dst netip.Addr) DropReason {
 		return DropType
 	}
 	count := int(b[3])
-	// An advert without addresses is refused as such below, whatever follows
-	// its header.
-	if want := messageLen(a.Version, v6, count); len(b) < want || len(b) > want && count > 0 {
+	// A message that has bytes for addresses but counts none is refused as
+	// such below.
+	want := messageLen(a.Version, v6, count)
+	if len(b) < want || len(b) > want && count > 0 {
 		return DropLength
 	}
 	if !a.verifyChecksum(b, tail, src, dst) {
 		return DropChecksum
 	}
-	if count == 0 {
+	if len(b) > want {
 		return DropCount
 	}
 	a.VRID, a.Priority = b[1], b[2]
@@ -225,7 +228,7 @@ func (a *Advert) check(src, dst netip.Addr) error {
 	if a.Interval <= 0 || a.Interval > limit || a.Interval%unit != 0 {
 		return fmt.Errorf("encoding interval %v in version %d: %w", a.Interval, a.Version, ErrInterval)
 	}
-	if len(a.Addrs) == 0 || len(a.Addrs) > maxCount {
+	if len(a.Addrs) > maxCount {
 		return fmt.Errorf("encoding %d addresses: %w", len(a.Addrs), ErrCount)
 	}
 	if !src.IsValid() || !dst.IsValid() || src.Is4() != dst.Is4() {

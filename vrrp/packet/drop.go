@@ -13,7 +13,7 @@ const (
 	DropType                           // not an ADVERTISEMENT
 	DropLength                         // not as long as count and version demand
 	DropChecksum                       // no accepted form of the checksum matches
-	DropCount                          // an advert without addresses
+	DropCount                          // counts no addresses, but has bytes for some
 	DropIntervalZero                   // advertisement interval 0
 	DropFamily                         // source and destination are not of one family
 	DropTTL                            // TTL or hop limit is not 255

@@ -45,7 +45,9 @@ func TestDecodeRefuses(t *testing.T) {
 		want     packet.DropReason
 	}{
 		{"unchanged", func(b []byte) []byte { return b }, src4, dst4, packet.DropNone},
-		{"count 0, nothing after it", func(b []byte) []byte { b[3] = 0; return b[:8] }, src4, dst4, packet.DropCount},
+		{"count 0, nothing after it", func(b []byte) []byte { b[3] = 0; return b[:8] }, src4, dst4, packet.DropNone},
+		{"count 0, an address after it", func(b []byte) []byte { b[3] = 0; return b }, src4, dst4, packet.DropCount},
+		{"v2, count 0, an address after it", func(b []byte) []byte { b[0], b[3] = 0x21, 0; return append(b, make([]byte, 8)...) }, src4, dst4, packet.DropCount},
 		{"v3 interval 0", func(b []byte) []byte { b[4], b[5] = 0xf0, 0; return b }, src4, dst4, packet.DropIntervalZero},
 		{"v2 interval 0", func(b []byte) []byte { b[0], b[5] = 0x21, 0; return append(b, make([]byte, 8)...) }, src4, dst4, packet.DropIntervalZero},
 		{"VRID 0", func(b []byte) []byte { b[1] = 0; return b }, src4, dst4, packet.DropUnknownVRID},
@@ -63,6 +65,26 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestNoAddresses: virtual routers without addresses hear each other.
+func TestNoAddresses(t *testing.T) {
+	for _, version := range []uint8{packet.Version2, packet.Version3} {
+		for _, path := range [][2]netip.Addr{{src4, dst4}, {src6, dst6}} {
+			a := packet.Advert{Version: version, VRID: 51, Priority: 100, Interval: time.Second, Form: packet.FormPseudo}
+			b, err := a.AppendTo(nil, path[0], path[1])
+			if err != nil || len(b) != a.Len(!path[0].Is4()) {
+				t.Fatalf("version %d: %d bytes, err %v", version, len(b), err)
+			}
+			var got packet.Advert
+			if reason := got.Decode(b, path[0], path[1]); reason != packet.DropNone {
+				t.Errorf("version %d from %v: %v", version, path[0], reason)
+			}
+			if len(got.Addrs) != 0 || got.Priority != 100 || got.VRID != 51 || got.Interval != time.Second {
+				t.Errorf("version %d from %v: read as %+v", version, path[0], got)
+			}
+		}
 	}
 }
 
@@ -113,7 +135,6 @@ func TestAppendToRefuses(t *testing.T) {
 		{"v3 interval above 40.95 s", func(a *packet.Advert) { a.Interval = 40960 * time.Millisecond }, src4, dst4, packet.ErrInterval},
 		{"v2 half second", func(a *packet.Advert) { a.Version = 2; a.Interval = 500 * time.Millisecond }, src4, dst4, packet.ErrInterval},
 		{"v2 256 s", func(a *packet.Advert) { a.Version = 2; a.Interval = 256 * time.Second }, src4, dst4, packet.ErrInterval},
-		{"no address", func(a *packet.Advert) { a.Addrs = nil }, src4, dst4, packet.ErrCount},
 		{"256 addresses", func(a *packet.Advert) { a.Addrs = make([]netip.Addr, 256) }, src4, dst4, packet.ErrCount},
 		{"IPv4 address in IPv6", func(*packet.Advert) {}, src6, dst6, packet.ErrFamily},
 		{"invalid address", func(a *packet.Advert) { a.Addrs = []netip.Addr{{}} }, src6, dst6, packet.ErrFamily},

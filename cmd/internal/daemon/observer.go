@@ -92,6 +92,11 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropChecksum:     "advert from %s dropped: its checksum is wrong with and without a pseudo-header; it was damaged on the way, or its sender is faulty",
 	packet.DropOverrun:      "advert from %s dropped: more packets arrive than can be handled; look for a flood of IP protocol 112",
 	packet.DropIntervalZero: "advert from %s dropped: its interval is 0",
+	packet.DropCount:        "advert from %s dropped: it counts no addresses but has bytes for some; its sender is faulty",
+	packet.DropLength:       "advert from %s dropped: it is not as long as its address count demands; it was damaged on the way, or its sender is faulty",
+	packet.DropShort:        "advert from %s dropped: it is too short; it was damaged on the way, or its sender is faulty",
+	packet.DropVersion:      "advert from %s dropped: it is neither VRRP version 2 nor 3 (CARP uses the same protocol number)",
+	packet.DropType:         "advert from %s dropped: it is a VRRP message of an unknown type; its sender is faulty",
 	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
 }
 
