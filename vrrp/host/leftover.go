@@ -33,7 +33,7 @@ func (b *book) sweep(now time.Time, s State, recorded map[key]bool) []Leftover {
 		for _, a := range l.Addrs {
 			k := key{dev, a.Prefix}
 			e := b.entries[k]
-			configured := e != nil && len(e.users) > 0 || b.otherwise(a)
+			configured := e != nil && len(e.users) > 0 || b.otherwise(a) || b.otherLength(k)
 			if !configured && !recorded[k] || e != nil && e.active() != nil {
 				continue
 			}
@@ -67,6 +67,8 @@ func (b *book) leftover(k key, a Addr, recorded, marks bool) (remove bool, reaso
 		return true, "an earlier vipd listed it in the state file"
 	case recorded && !configured:
 		return false, "the state file lists it, but somebody else added it since: it lacks the mark proto 112; remove it by hand if it is not wanted"
+	case !configured && a.Proto != Proto:
+		return false, "it is a configured virtual address, but with another prefix length, and not from vipd: this machine answers for it even when it is not master; remove it by hand, or configure that length if it shall move"
 	case !configured:
 		return true, "it is a configured virtual address, written with another prefix length or interface, with the mark of vipd"
 	case a.Proto == Proto:
@@ -90,6 +92,20 @@ func (b *book) otherwise(a Addr) bool {
 		}
 	}
 	return true
+}
+
+// otherLength reports whether an address of k's interface is a configured virtual one of that interface but for its prefix
+// length, and of no owner.
+func (b *book) otherLength(k key) bool {
+	if !b.vips[k.prefix.Addr()] {
+		return false
+	}
+	for _, e := range b.entries {
+		if e.dev == k.dev && e.prefix != k.prefix && e.prefix.Addr() == k.prefix.Addr() && len(e.users) > 0 && !e.owned() {
+			return true
+		}
+	}
+	return false
 }
 
 // marks reports whether the kernel keeps IFA_PROTO: it then marks addresses of its own, such as 127.0.0.1.

@@ -192,6 +192,15 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 	if err != nil {
 		return fmt.Errorf("looking for addresses left by a crash: %w", err)
 	}
+	slices.SortStableFunc(leftovers, func(a, b host.Leftover) int { // first those that somebody must look at
+		switch {
+		case a.Removed == b.Removed:
+			return 0
+		case b.Removed:
+			return -1
+		}
+		return 1
+	})
 	for _, l := range leftovers[:min(len(leftovers), leftoverLines)] {
 		d.log.Warn("an address was here before: " + l.String())
 	}
