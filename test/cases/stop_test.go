@@ -233,3 +233,62 @@ func TestStuckLog(t *testing.T) {
 		t.Errorf("the stop took %v", took)
 	}
 }
+
+// The configuration is on a file system that hangs, here a pipe that nobody writes:
+// a reload waits for it, but neither the protocol nor a stop does.
+func TestStopWhileTheConfigurationHangs(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "cl")
+	d1, seen := l.Node("d1"), l.Node("cl").Capture()
+	v := d1.Vipd(sole(`["10.9.0.100"]`))
+	v.WaitState("A", "MASTER", 15*time.Second)
+	if err := os.Remove(v.ConfigFile); err != nil {
+		t.Fatal(err)
+	}
+	d1.Exec("mkfifo", v.ConfigFile)
+	from := v.Signal(syscall.SIGHUP)
+	time.Sleep(3 * quick)
+	steady(t, seen, 51, d1.Addr(), 200, quick, from)
+	v.Signal(syscall.SIGTERM)
+	ended(t, v, 0, time.Second, lab.VIP())
+	v.Again() // the start waits too
+	time.Sleep(200 * time.Millisecond)
+	v.Signal(syscall.SIGTERM)
+	if code := v.Wait(time.Second); code != 1 {
+		t.Errorf("exit status of a start that was broken off: %d, want 1", code)
+	}
+}
+
+// SIGTERM while a thousand addresses are being added: not one stays.
+func TestStopDuringTakeover(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1")
+	d1 := l.Node("d1")
+	var list []string
+	for i := range 1000 {
+		list = append(list, fmt.Sprintf("\"10.9.%d.%d\"", 10+i/200, 1+i%200))
+	}
+	i := one("A", 51, `["10.9.0.100"]`, "virtual_ipaddress_excluded ["+strings.Join(list, ", ")+"]")
+	i.Interval = 50 * time.Millisecond
+	v := d1.Vipd(lab.VipdConf("", i))
+	for round := range 8 {
+		if round > 0 {
+			v.Again()
+		}
+		l.WaitOwner(lab.VIP(), 5*time.Second, "d1")
+		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+		at := v.Signal(syscall.SIGTERM)
+		ended(t, v, 0, 3*time.Second, lab.VIP())
+		took := time.Since(at)
+		left := 0
+		for _, a := range d1.Addresses() {
+			if a.Dev == "eth0" && a.Prefix.Addr().Is4() {
+				left++
+			}
+		}
+		if left != 1 || took > time.Second {
+			t.Errorf("round %d: %d addresses after the stop, want the base alone; it took %v", round, left, took)
+		}
+	}
+	calm(t, v)
+}

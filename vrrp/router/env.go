@@ -185,7 +185,22 @@ func (r *Router) source(in *instance) (netip.Addr, string) {
 	}
 	// A virtual address is no base: it would vanish with the state it supports.
 	if !src.IsValid() || !in.cfg.Owner() && slices.Contains(in.cfg.Addresses, src) {
-		return netip.Addr{}, fmt.Sprintf("%s has no %s", in.cfg.Interface, what)
+		reason := fmt.Sprintf("%s has no %s", in.cfg.Interface, what)
+		if a := r.onlyVirtual(&l, in.cfg.IPv6); a.IsValid() {
+			reason += fmt.Sprintf(" of its own: %v is a virtual address", a)
+		}
+		return netip.Addr{}, reason
 	}
 	return src, ""
+}
+
+// onlyVirtual returns a virtual address that could be the source if it were the
+// interface's own.
+func (r *Router) onlyVirtual(l *Link, ipv6 bool) netip.Addr {
+	for _, a := range l.Addrs {
+		if a.Is6() == ipv6 && (!ipv6 || a.IsLinkLocalUnicast()) && r.virtual(a) {
+			return a
+		}
+	}
+	return netip.Addr{}
 }

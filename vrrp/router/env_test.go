@@ -29,7 +29,7 @@ func TestLinkStates(t *testing.T) {
 		{"deleted", "eth0 does not exist", map[string]Link{"eth1": good}, nil},
 		{"all gone", "eth0 does not exist", map[string]Link{}, nil},
 		{"addresses flushed", "eth0 has no IPv4 address", map[string]Link{"eth0": link(2)}, nil},
-		{"only the VIP left", "eth0 has no IPv4 address", map[string]Link{"eth0": link(2, vip.String())}, nil},
+		{"only the VIP left", "eth0 has no IPv4 address of its own: 10.9.0.100 is a virtual address", map[string]Link{"eth0": link(2, vip.String())}, nil},
 		{"no link-local", "eth0 has no link-local address", map[string]Link{"eth0": link(2, "10.9.0.1")}, func(in *Instance) {
 			in.IPv6, in.Group, in.Addresses = true, socket.Group6, []netip.Addr{netip.MustParseAddr("fe80::100")}
 		}},

@@ -87,7 +87,7 @@ type Daemon struct {
 // addresses and own services removed. When hurry is closed it no longer waits.
 // Values on hup make it read its configuration again.
 func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan struct{}, log *zap.Logger) error {
-	cfg, err := load(opts.ConfigFile)
+	cfg, err := load(ctx, opts.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,9 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	}
 	err = errors.Join(err, d.stop(why, hurry))
 	cancel()
-	return errors.Join(g.Wait(), err)
+	err = errors.Join(g.Wait(), err)
+	log.Info("vipd has stopped")
+	return err
 }
 
 // open opens what can fail before anything was changed.
@@ -266,9 +268,9 @@ func (d *Daemon) serve(ctx, work context.Context, hup <-chan os.Signal) {
 			return
 		case <-hup:
 			// Refused or not, reload has logged it.
-			_, _ = d.reload(work)
+			_, _ = d.reload(ctx, work)
 		case r := <-d.reloads:
-			text, err := d.reload(work)
+			text, err := d.reload(ctx, work)
 			r.answer <- reloadAnswer{text, err}
 		}
 	}

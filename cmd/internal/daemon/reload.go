@@ -81,11 +81,15 @@ var errNothing = errors.New("the new configuration has neither a vrrp_instance n
 func empty(cfg *conf.Config) bool { return len(cfg.Instances) == 0 && len(cfg.VirtualServers) == 0 }
 
 // reload reads the configuration; a bad one changes nothing.
-func (d *Daemon) reload(work context.Context) (string, error) {
+// It returns errStopped when ctx ends before the file could be read.
+func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	d.tellManager(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + monotonic())
 	defer d.tellManager(daemon.SdNotifyReady)
 	old, _, _ := d.config.get()
-	cfg, err := load(d.opts.ConfigFile)
+	cfg, err := load(ctx, d.opts.ConfigFile)
+	if errors.Is(err, errStopped) {
+		return "", err
+	}
 	if err == nil && empty(cfg) && !empty(old) {
 		err = errNothing
 	}
@@ -129,9 +133,22 @@ func (d *Daemon) refuse(err error) {
 	}
 }
 
-// load reads a configuration from the file system of the host.
-func load(path string) (*conf.Config, error) {
-	cfg, diags := Load(path)
+// load reads a configuration from the file system of the host. It does not wait
+// for a file system that hangs when ctx ends: the reading, which cannot be broken
+// off, is left to end with the process.
+func load(ctx context.Context, path string) (*conf.Config, error) {
+	var cfg *conf.Config
+	var diags conf.Diagnostics
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		cfg, diags = Load(path)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, errStopped
+	}
 	if cfg == nil {
 		return nil, &ConfigError{diags}
 	}
