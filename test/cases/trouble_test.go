@@ -63,7 +63,8 @@ func transitions(t *testing.T, v *lab.Daemon, instance string, want ...string) {
 	for end := time.Now().Add(time.Second); ; time.Sleep(10 * time.Millisecond) {
 		got = nil
 		for line := range strings.Lines(v.Log()) {
-			if !strings.Contains(line, fmt.Sprintf(`"instance": %q`, instance)) || !strings.Contains(line, " -> ") {
+			if !strings.Contains(line, fmt.Sprintf(`"instance": %q`, instance)) || !strings.Contains(line, " -> ") ||
+				strings.Contains(line, "effective priority") {
 				continue
 			}
 			f := strings.Fields(line)
@@ -174,6 +175,16 @@ func TestTrackers(t *testing.T) {
 	d1.Sh("touch " + ok)
 	want("all good again", 120, 100, 80, 100, 100, 130, 100, 100, 200, 100)
 	l.WaitOwner(mustAddr("10.9.0.65"), time.Second, "d1")
+	for _, line := range []string{
+		`WARN effective priority 120 -> 100 {"instance": "I61", "reason": "no tracker changes it any more"}`,
+		`WARN effective priority 100 -> 80 {"instance": "I62", "reason": "eth1 is down (-20)"}`,
+		`WARN effective priority 100 -> 70 {"instance": "I67", "reason": "script chk failed (-30)"}`,
+		`INFO effective priority 70 -> 100 {"instance": "I67", "reason": "no tracker changes it any more"}`,
+	} {
+		if !strings.Contains(v.Log(), line) {
+			t.Errorf("the log has no line %q", line)
+		}
+	}
 	transitions(t, v, "I65", "INIT -> BACKUP", "BACKUP -> MASTER", "MASTER -> FAULT", "FAULT -> BACKUP", "BACKUP -> MASTER")
 	transitions(t, v, "I70", "INIT -> BACKUP", "BACKUP -> MASTER", "MASTER -> FAULT", "FAULT -> BACKUP", "BACKUP -> MASTER")
 	transitions(t, v, "I66", "INIT -> BACKUP", "BACKUP -> MASTER")

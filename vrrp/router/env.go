@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"vipd/vrrp"
@@ -92,11 +93,16 @@ func (r *Router) updateEnv(in *instance) {
 	if in.envSent && env.Equal(&in.env) {
 		return
 	}
+	first := !in.envSent
 	in.env, in.envSent = env, true
 	if env.Source.IsValid() {
 		in.source = env.Source
 	}
+	before := in.machine.Status().EffectivePriority
 	r.feed(in, vrrp.Event{Kind: vrrp.EventEnv, Env: env})
+	if now := in.machine.Status().EffectivePriority; now != before && !first {
+		r.ports.Observer.Priority(PriorityEvent{Instance: in.cfg.Name, From: before, To: now, Weights: strings.Join(in.weights, "; ")})
+	}
 }
 
 // environment works out what the machine has to know.
@@ -114,20 +120,28 @@ func (r *Router) environment(in *instance) vrrp.Env {
 			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
 		}
 	}
-	for _, t := range in.cfg.TrackInterfaces {
+	in.weights = nil
+	weigh := func(t *Track, good bool, reason string) {
+		if w := t.apply(&env, good, reason); w != 0 {
+			in.weights = append(in.weights, fmt.Sprintf("%s (%+d)", reason, w))
+		}
+	}
+	for i := range in.cfg.TrackInterfaces {
+		t := &in.cfg.TrackInterfaces[i]
 		reason := r.linkFault(t.Name)
 		if reason == "" {
 			reason = t.Name + " is up"
 		}
-		t.apply(&env, r.linkFault(t.Name) == "", reason)
+		weigh(t, r.linkFault(t.Name) == "", reason)
 	}
-	for _, t := range in.cfg.TrackScripts {
+	for i := range in.cfg.TrackScripts {
+		t := &in.cfg.TrackScripts[i]
 		ok, known := r.scripts[t.Name]
 		switch {
 		case known && ok:
-			t.apply(&env, true, fmt.Sprintf("script %s succeeds", t.Name))
+			weigh(t, true, fmt.Sprintf("script %s succeeds", t.Name))
 		case known:
-			t.apply(&env, false, fmt.Sprintf("script %s failed", t.Name))
+			weigh(t, false, fmt.Sprintf("script %s failed", t.Name))
 		case t.Weight == 0 && env.Pending == "":
 			env.Pending = "script " + t.Name
 		}
@@ -141,8 +155,8 @@ func (r *Router) environment(in *instance) vrrp.Env {
 
 // apply adds what a tracker says to env. With weight 0 a bad state is a fault
 // (reverse: a good one). A positive weight counts while good, a negative one while
-// bad; reverse turns its sign.
-func (t *Track) apply(env *vrrp.Env, good bool, reason string) {
+// bad; reverse turns its sign. It returns the weight that counts.
+func (t *Track) apply(env *vrrp.Env, good bool, reason string) int {
 	weight := t.Weight
 	if t.Reverse {
 		weight = -weight
@@ -152,7 +166,9 @@ func (t *Track) apply(env *vrrp.Env, good bool, reason string) {
 		env.Faults = append(env.Faults, reason)
 	case t.Weight > 0 && good, t.Weight < 0 && !good:
 		env.Weight += weight
+		return weight
 	}
+	return 0
 }
 
 // linkFault says why nothing can be sent or received on an interface, "" if it can.

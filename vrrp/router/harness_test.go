@@ -50,7 +50,9 @@ type node struct {
 	wanted  map[string]bool
 	drops   []Drop
 	notes   []Note
-	thawed  chan struct{} // closed while the readers run
+
+	priorities []PriorityEvent
+	thawed     chan struct{} // closed while the readers run
 }
 
 type openPort struct {
@@ -292,6 +294,13 @@ func (p *observePort) Transition(e TransitionEvent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.record("%s %v -> %v: %s", e.Instance, e.From, e.To, e.Reason)
+}
+
+func (p *observePort) Priority(e PriorityEvent) {
+	d := (*node)(p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.priorities = append(d.priorities, e)
 }
 
 func (p *observePort) Dropped(x Drop) {

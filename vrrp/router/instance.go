@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"vipd/vrrp"
@@ -17,6 +18,7 @@ type instance struct {
 	source  netip.Addr    // last usable source address: priority 0 still needs one when it is gone
 	env     vrrp.Env      // what the machine knows
 	envSent bool          // the machine was told
+	weights []string      // trackers whose weight is in force
 
 	foughtUntil time.Time
 	foughtVIP   string
@@ -38,7 +40,8 @@ func newInstance(cfg Instance) *instance {
 func (in *instance) status() InstanceStatus {
 	s := InstanceStatus{
 		Name: in.cfg.Name, Config: in.cfg.Config, Status: in.machine.Status(), Source: in.source,
-		Sent: in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
+		Weights: strings.Join(in.weights, "; "),
+		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
 		Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
 	}
 	for reason, n := range in.drops {

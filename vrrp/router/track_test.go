@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,5 +106,38 @@ func TestResultOfUntrackedScriptIsNotKept(t *testing.T) {
 		d1.router.TrackResult("chk", false)
 		synctest.Wait()
 		d1.wantState(vrrp.Fault, "script chk failed")
+	})
+}
+
+// TestPriorityIsReported: a tracker that changes the priority is told with all that
+// count now; the first environment, a reload and what changes nothing are not.
+func TestPriorityIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		track := func(in *Instance) {
+			in.TrackScripts = []Track{{Name: "chk", Weight: -50}}
+			in.TrackInterfaces = []Track{{Name: "eth1", Weight: 20}}
+		}
+		d1 := n.add("d1", "10.9.0.1", config(200, track))
+		both := map[string]Link{"eth0": link(2, "10.9.0.1"), "eth1": link(3, "10.8.0.1")}
+		d1.setLinks(both)
+		d1.router.TrackResult("chk", true)
+		d1.router.TrackResult("chk", false)
+		d1.apply(config(199, track))
+		if got := d1.router.Status()[0].Weights; got != "eth1 is up (+20); script chk failed (-50)" {
+			t.Errorf("status has %q", got)
+		}
+		delete(both, "eth1")
+		d1.setLinks(both)
+		d1.router.TrackResult("chk", true)
+		d1.take()
+		want := []PriorityEvent{
+			{"VI_1", 200, 220, "eth1 is up (+20)"},
+			{"VI_1", 220, 170, "eth1 is up (+20); script chk failed (-50)"},
+			{"VI_1", 169, 149, "script chk failed (-50)"},
+			{"VI_1", 149, 199, ""},
+		}
+		if !slices.Equal(d1.priorities, want) {
+			t.Errorf("reported %v, want %v", d1.priorities, want)
+		}
 	})
 }

@@ -93,6 +93,8 @@ type Observer interface {
 	// Dropped reports a received advert that was not acted on, at most once a
 	// minute for an instance, reason and source; Status counts all of them.
 	Dropped(d Drop)
+	// Priority reports an effective priority that trackers have changed.
+	Priority(p PriorityEvent)
 	// Note reports something an operator should know, at most once a minute for an
 	// instance and text.
 	Note(n Note)
@@ -114,6 +116,13 @@ type TransitionEvent struct {
 	At       time.Time
 }
 
+// PriorityEvent is a change of the effective priority by trackers.
+type PriorityEvent struct {
+	Instance string
+	From, To uint8
+	Weights  string // those in force, "eth1 is down (-10)"; "": none
+}
+
 // Drop is a received advert that was not acted on.
 type Drop struct {
 	Instance string // "": no instance with that VRID on the interface
@@ -133,6 +142,7 @@ type InstanceStatus struct {
 	Name      string
 	Config    vrrp.Config
 	Status    vrrp.Status
+	Weights   string     // trackers that change the priority now, "eth1 is down (-10)"; "": none
 	Source    netip.Addr // last known source address
 	Sent      uint64     // adverts sent
 	SendError uint64     // adverts that could not be sent

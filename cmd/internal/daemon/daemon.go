@@ -219,7 +219,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
-	g.Go(func() error { return guard(func() error { return control.Serve(work, d.listener, d) }) })
+	g.Go(func() error { return guard(func() error { return control.Serve(work, d.listener, d, d.log) }) })
 	g.Go(func() error { <-work.Done(); d.sender.Wait(); return nil })
 	if len(cfg.VirtualServers) > 0 {
 		// Without an answer nothing is known of the servers; the reconciler

@@ -47,6 +47,7 @@ func (idle) Want(string, bool)                                   {}
 func (idle) Announce(string, vrrp.Burst)                         {}
 func (idle) Stop(string)                                         {}
 func (idle) Transition(router.TransitionEvent)                   {}
+func (idle) Priority(router.PriorityEvent)                       {}
 func (idle) Dropped(router.Drop)                                 {}
 func (idle) Note(router.Note)                                    {}
 

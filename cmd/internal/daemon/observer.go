@@ -81,6 +81,18 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
 }
 
+// Priority implements router.Observer.
+func (o *observer) Priority(p router.PriorityEvent) {
+	line, reason := o.log.Info, p.Weights
+	if p.To < p.From {
+		line = o.log.Warn
+	}
+	if reason == "" {
+		reason = "no tracker changes it any more"
+	}
+	line(fmt.Sprintf("effective priority %d -> %d", p.From, p.To), zap.String("instance", p.Instance), zap.String("reason", reason))
+}
+
 // dropTexts say to the operator what a dropped advert means.
 var dropTexts = map[packet.DropReason]string{
 	packet.DropForeign:      "VRID conflict with %s: it uses our virtual_router_id for other addresses; give one of the two another one",

@@ -64,7 +64,10 @@ func (d *Daemon) instances(s *status.Status) {
 	}
 	for _, r := range d.router.Status() {
 		i := instanceStatus(r)
-		i.Notes = d.observer.Notes(r.Name)
+		if r.Weights != "" {
+			i.Notes = append(i.Notes, fmt.Sprintf("priority %d is changed by trackers: %s", i.Priority, r.Weights))
+		}
+		i.Notes = append(i.Notes, d.observer.Notes(r.Name)...)
 		for _, a := range addresses[r.Name].Addresses {
 			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present}
 			if a.Err != nil {
