@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"vipd/cmd/internal/status"
@@ -60,8 +61,13 @@ func Listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on l until ctx ends.
-func Serve(ctx context.Context, l net.Listener, d Daemon) error {
+// Serve answers on l until ctx ends. What goes wrong with single connections is
+// logged.
+func Serve(ctx context.Context, l net.Listener, d Daemon, log *zap.Logger) error {
+	errorLog, err := zap.NewStdLogAt(log, zap.WarnLevel)
+	if err != nil {
+		return fmt.Errorf("serving the control socket: %w", err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := d.Status(r.Context())
@@ -82,7 +88,7 @@ func Serve(ctx context.Context, l net.Listener, d Daemon) error {
 		}
 		_, _ = io.WriteString(w, text)
 	})
-	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout}
+	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout, ErrorLog: errorLog}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
