@@ -93,7 +93,7 @@ func New(t T, names ...string) *Lab {
 func prefixOf(pid int) string { return fmt.Sprintf("vl%d-", pid) }
 
 func newPrefix() string {
-	var b [2]byte
+	var b [4]byte          // enough for no two sites of a long run to be alike
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return prefixOf(os.Getpid()) + hex.EncodeToString(b[:]) + "-"
 }
