@@ -292,3 +292,52 @@ func TestStopDuringTakeover(t *testing.T) {
 	}
 	calm(t, v)
 }
+
+// SIGTERM at any moment of the start, of an owner that claims its addresses at once:
+// nothing stays.
+func TestStopDuringStart(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1")
+	v := l.Node("d1").Vipd(withPriority(255))
+	for round := range 16 {
+		if round > 0 {
+			v.Again()
+		}
+		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+		v.Signal(syscall.SIGTERM)
+		code := v.Wait(3 * time.Second)
+		if has := kernelHas(v.Node, lab.VIP()); has != "" {
+			t.Errorf("round %d: exit status %d, left in the kernel: %s", round, code, has)
+		}
+		// -1: the signal came before the program could hear it; 1: before it had
+		// read its configuration.
+		if code != 0 && code != -1 && (code != 1 || !strings.Contains(v.Log(), "vipd is stopping")) {
+			t.Errorf("round %d: exit status %d:\n%s", round, code, v.Log())
+		}
+	}
+}
+
+// The interface goes away in the moment of the stop, and with it the addresses: that
+// is no error.
+func TestStopWithoutInterface(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1")
+	d1 := l.Node("d1")
+	v := d1.Vipd(two(`["10.9.0.100"]`, `["10.9.0.101 dev eth1"]`))
+	for round := range 6 {
+		if round > 0 {
+			v.Again()
+		}
+		l.WaitOwner(lab.VIP(), 15*time.Second, "d1")
+		l.WaitOwner(mustAddr("10.9.0.101"), 15*time.Second, "d1")
+		d1.Unplug(0)
+		time.Sleep(time.Duration(round) * 300 * time.Microsecond)
+		at := v.Signal(syscall.SIGTERM)
+		ended(t, v, 0, 3*time.Second, lab.VIP(), mustAddr("10.9.0.101"))
+		if took := time.Since(at); took > time.Second {
+			t.Errorf("round %d: the stop took %v", round, took)
+		}
+		calm(t, v)
+		d1.Plug(0)
+	}
+}
