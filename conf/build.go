@@ -12,7 +12,7 @@ type builder struct {
 	config  *Config
 	global  *values
 	scripts map[string]*values
-	vips    map[netip.Addr]claim      // who has an address
+	vips    map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
 	vrids   map[virtualRouter]*values // who has a VRID
 	guessed bool                      // the family of this instance is not known: its addresses are wrong
 	unclear bool                      // some virtual addresses could not be read
@@ -50,6 +50,7 @@ var rules = []rule{
 	{"vrrp_instance.virtual_ipaddress/taken", "an address belongs to one instance, once"},
 	{"vrrp_instance.virtual_ipaddress/loopback", "an address on lo: for IPv4 it depends on arp_ignore, for IPv6 it cannot be reached (warning)"},
 	{"vrrp_instance.virtual_ipaddress/prefix", "an address with the prefix length of its subnet (warning)"},
+	{"vrrp_instance.virtual_ipaddress/untracked", "an address on an interface that is not tracked (warning)"},
 	{"vrrp_instance.virtual_ipaddress/linklocal", "the first IPv6 address should be link-local (warning)"},
 	{"vrrp_instance.interface/loopback", "adverts on lo reach nobody (warning)"},
 	{"vrrp_instance.no_virtual_ipaddress/contradiction", "no_virtual_ipaddress with addresses"},

@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // advertMTU is the packet size that adverts must fit in: that of Ethernet.
@@ -62,7 +63,11 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 		a.Dev = in.Interface
 	}
 	host := a.Prefix.Addr()
-	if first, taken := b.vips[host]; taken {
+	place := host
+	if host.IsLinkLocalUnicast() && host.Is6() {
+		place = host.WithZone(a.Dev) // every link has these addresses for itself
+	}
+	if first, taken := b.vips[place]; taken {
 		whose := "this instance"
 		if first.instance != instance {
 			whose = fmt.Sprintf("%q", first.instance)
@@ -70,7 +75,7 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 		b.sayAt(Error, a.it, a.path, "vrrp_instance.virtual_ipaddress/taken", fmt.Sprintf("%s is already an address of %s at %s", host, whose, first.it.src.place(first.it.at)),
 			"an address can belong to one virtual router only; take one of the two out")
 	} else {
-		b.vips[host] = claim{instance, a.it}
+		b.vips[place] = claim{instance, a.it}
 	}
 	if a.Dev == "lo" {
 		b.loopback(a, in)
@@ -92,6 +97,23 @@ func (b *builder) loopback(a vip, in *Instance) {
 	}
 	b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/loopback", fmt.Sprintf("%s %s", host, what),
 		why+"; put it on the interface that faces the network")
+}
+
+// untracked warns of addresses on interfaces that nobody watches: when such a
+// link goes, the instance stays master and its addresses answer nowhere.
+func (b *builder) untracked(v *values, in *Instance) {
+	watched := func(dev string) bool {
+		return slices.ContainsFunc(in.TrackInterfaces, func(t TrackRef) bool { return t.Name == dev })
+	}
+	for _, list := range [][]vip{get[[]vip](v, "virtual_ipaddress"), get[[]vip](v, "virtual_ipaddress_excluded")} {
+		for _, a := range list {
+			if a.Dev == "" || a.Dev == in.Interface || a.Dev == "lo" || watched(a.Dev) {
+				continue
+			}
+			b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/untracked", fmt.Sprintf("%s sits on %s, which this instance does not watch", a.Prefix.Addr(), a.Dev),
+				fmt.Sprintf("when %s fails this director stays master and the address answers nowhere; write track_interface = [%q]", a.Dev, a.Dev))
+		}
+	}
 }
 
 // room checks that an advert can hold the addresses.

@@ -45,6 +45,7 @@ func (b *builder) instance(v *values) Instance {
 	b.groups(v, &in)
 	b.router(v, &in)
 	b.trackers(v, &in)
+	b.untracked(v, &in)
 	return in
 }
 

@@ -125,6 +125,9 @@ func (c *checker) unknown(b *block, table *item, name string) (message, detail, 
 	if s := suggest(name, unused(b, table)); s != "" {
 		return message + `; did you mean "` + s + `"?`, "", s
 	}
+	if s := suggest(name, append(b.names(), keywordsOf(b.name)...)); s != "" {
+		return message + `; did you mean "` + s + `"?`, "", ""
+	}
 	for _, other := range blocks() {
 		if s := suggest(name, other.names()); s != "" && other != b {
 			return message + `; did you mean "` + s + `", which belongs in ` + other.title() + "?", "", ""

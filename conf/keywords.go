@@ -92,6 +92,18 @@ var keywords = []keyword{
 	{later, []string{"url"}, "regex regex_no_match regex_options regex_stack regex_min_offset regex_max_offset tls_compliant", ""},
 }
 
+// keywordsOf lists the words of a block that are no keys, to suggest one for a
+// misspelt word.
+func keywordsOf(block string) []string {
+	var words []string
+	for _, k := range keywords {
+		if slices.Contains(k.blocks, block) {
+			words = append(words, strings.Fields(k.words)...)
+		}
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return strings.HasSuffix(w, "*") })
+}
+
 // lookupKeyword returns the group of a keyword in a block, or nil.
 func lookupKeyword(block, word string) *keyword {
 	for i := range keywords {

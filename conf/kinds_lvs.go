@@ -29,8 +29,11 @@ func parseEndpoint(f field) (any, bool) {
 	e, ok := endpoint(s)
 	if !ok {
 		message := shown(f.it) + " is no address with a port"
-		if strings.Contains(s, "/") {
+		switch {
+		case strings.Contains(s, "/"):
 			message += "; leave out the prefix length"
+		case strings.HasSuffix(s, ":0"), strings.HasSuffix(s, " 0"):
+			message += "; for every port leave the port out"
 		}
 		return f.bad("syntax", message)
 	}
