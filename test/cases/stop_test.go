@@ -97,6 +97,9 @@ func TestStopWaitsForItsNotification(t *testing.T) {
 			v.WaitState("A", "MASTER", 15*time.Second)
 			at := v.Signal(syscall.SIGTERM)
 			l.WaitOwner(lab.VIP(), 500*time.Millisecond) // it does not wait for the script
+			if out, err := v.Ctl("reload"); err == nil || !strings.Contains(out, "vipd is stopping") {
+				t.Errorf("a reload during the stop: %q (%v)", out, err)
+			}
 			if code := v.Wait(3 * time.Second); code != 0 {
 				t.Errorf("exit status %d", code)
 			}

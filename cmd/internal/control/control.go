@@ -28,6 +28,9 @@ const DefaultSocket = "/run/vipd/vipd.sock"
 // callTimeout bounds a client's call, and the server's reading of a request.
 const callTimeout = 10 * time.Second
 
+// maxPath is the longest path of a unix socket (sun_path without its zero byte).
+const maxPath = 107
+
 // ErrNotRunning says that no daemon listens on the socket.
 var ErrNotRunning = errors.New("vipd is not running")
 
@@ -40,6 +43,9 @@ type Daemon interface {
 // Listen makes the socket. A socket that a dead daemon left is removed; one
 // that a live daemon answers on is an error.
 func Listen(path string) (net.Listener, error) {
+	if len(path) > maxPath {
+		return nil, fmt.Errorf("the path of the control socket %s is longer than the %d bytes the kernel allows: give a shorter --socket", path, maxPath)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory of the control socket: %w", err)
 	}
@@ -47,8 +53,8 @@ func Listen(path string) (net.Listener, error) {
 		c.Close()
 		return nil, fmt.Errorf("another vipd answers on %s: stop it, or give this one its own --socket and --state-dir", path)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("removing a stale control socket: %w", err)
+	if err := removeStale(path); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -59,6 +65,23 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("protecting the control socket: %w", err)
 	}
 	return l, nil
+}
+
+// removeStale removes a socket that nobody answers on, and nothing else.
+func removeStale(path string) error {
+	fi, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && fi.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("the control socket cannot be made: %s exists and is no socket; give another --socket", path)
+	case err == nil:
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return fmt.Errorf("removing a stale control socket: %w", err)
+	}
+	return nil
 }
 
 // Serve answers on l until ctx ends. What goes wrong with single connections is

@@ -79,8 +79,9 @@ type Daemon struct {
 	balance  *balancer
 	feed     *feed
 
-	reloads chan reloadRequest
-	config  configState
+	reloads  chan reloadRequest
+	stopping chan struct{} // closed when no more reloads are taken
+	config   configState
 }
 
 // Run runs the daemon until ctx ends, then gives everything up: priority 0,
@@ -96,7 +97,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 		return err
 	}
 	defer lock.Close()
-	d := &Daemon{opts: opts, log: log, started: time.Now(), reloads: make(chan reloadRequest)}
+	d := &Daemon{opts: opts, log: log, started: time.Now(), reloads: make(chan reloadRequest), stopping: make(chan struct{})}
 	defer d.close()
 	if err := d.open(); err != nil {
 		return err
@@ -293,6 +294,7 @@ func (d *Daemon) leaving(cfg *conf.Config) []conf.Instance {
 // has a time limit of its own, and none keeps the next from being tried. The
 // error tells what stays in this host.
 func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
+	close(d.stopping)
 	d.tellManager(daemon.SdNotifyStopping)
 	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
 	done := make(chan error, 1)

@@ -62,6 +62,8 @@ func (d *Daemon) Reload(ctx context.Context) (string, error) {
 	r := reloadRequest{answer: make(chan reloadAnswer, 1)}
 	select {
 	case d.reloads <- r:
+	case <-d.stopping:
+		return "", errStopped
 	case <-ctx.Done():
 		return "", errStopped
 	}
