@@ -154,6 +154,22 @@ func Run(t *testing.T, k Kind) {
 	s.owners("d1", downTimer(high)+k.Noise)
 	s.alone(4 * interval)
 	s.socketsAnew(s.v1)
+	s.unseen()
+}
+
+// unseen: while the daemon is stopped the interface goes and returns, so that it
+// never sees it absent, only with another index.
+func (s *site) unseen() {
+	s.t.Helper()
+	for _, v := range []*lab.Daemon{s.v2, s.v1} {
+		v.Freeze()
+		s.del(v.Node)
+		s.make(v.Node)
+		v.Thaw()
+		s.owners("d1", downTimer(high)+interval+s.k.Noise)
+		s.alone(downTimer(low) + 2*interval)
+		s.socketsAnew(v)
+	}
 }
 
 // masterLoses: d1 gives up without an interface, d2 takes over on time.
