@@ -146,6 +146,19 @@ func (l *Link) Source6(skip func(netip.Addr) bool) netip.Addr {
 	return netip.Addr{}
 }
 
+// Tentative6 returns an own IPv6 link-local address that is not usable, as
+// duplicate address detection (RFC 4862 §5.4) still runs or has failed.
+func (l *Link) Tentative6(skip func(netip.Addr) bool) (a netip.Addr, failed bool) {
+	for i := range l.Addrs {
+		a := &l.Addrs[i]
+		ip := a.Prefix.Addr()
+		if a.Tentative && ip.Is6() && ip.IsLinkLocalUnicast() && a.Proto != Proto && (skip == nil || !skip(ip)) {
+			return ip, a.Flags&unix.IFA_F_DADFAILED != 0
+		}
+	}
+	return netip.Addr{}, false
+}
+
 type ownAddr struct {
 	netip.Addr
 	secondary bool

@@ -42,6 +42,17 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
+	waiting := &host.Link{Addrs: []host.Addr{foreign("fe80::2/64"), addr("fe80::100/64"), tentative}}
+	if a, failed := waiting.Tentative6(vips); a != netip.MustParseAddr("fe80::1") || failed {
+		t.Errorf("in detection: %v, failed %v", a, failed)
+	}
+	waiting.Addrs[2].Flags |= unix.IFA_F_DADFAILED
+	if a, failed := waiting.Tentative6(vips); a != netip.MustParseAddr("fe80::1") || !failed {
+		t.Errorf("detection failed: %v, failed %v", a, failed)
+	}
+	if a, _ := (&host.Link{Addrs: []host.Addr{foreign("fe80::2/64")}}).Tentative6(vips); a.IsValid() {
+		t.Errorf("%v is not in detection", a)
+	}
 	var none *host.Link
 	if none.Source4(nil).IsValid() || none.Source6(nil).IsValid() || none.Usable() {
 		t.Error("a missing interface is of use")

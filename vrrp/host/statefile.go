@@ -74,7 +74,13 @@ func (f stateFile) write(items []item) error {
 	}
 	b = append(b, "\n]}\n"...)
 	tmp := f.path + ".new"
-	if err := writeNew(tmp, b); err != nil {
+	err := writeNew(tmp, b)
+	if errors.Is(err, fs.ErrNotExist) { // somebody cleared /run
+		if err = os.MkdirAll(f.dir(), 0o755); err == nil {
+			err = writeNew(tmp, b)
+		}
+	}
+	if err != nil {
 		_ = os.Remove(tmp)
 		return fmt.Errorf("writing the list of added addresses: %w", err)
 	}
@@ -93,7 +99,7 @@ func writeNew(path string, b []byte) error {
 	return errors.Join(err, w.Close())
 }
 
-// dir names the directory of the file, for messages.
+// dir names the directory of the file.
 func (f stateFile) dir() string { return filepath.Dir(f.path) }
 
 // quote makes s a JSON string. Interface names may hold any byte but '/' and white space.

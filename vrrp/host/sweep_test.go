@@ -182,12 +182,25 @@ func TestStateFileIsWrittenAhead(t *testing.T) {
 	}
 }
 
+// Whoever clears /run takes the state directory along; it is made again.
+func TestStateDirectoryIsMadeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.settle()
+		must(t, os.RemoveAll(filepath.Dir(r.file)))
+		r.Configure([]host.Set{set("A", "10.9.0.100/32")})
+		r.Want("A", true)
+		r.settle()
+		expect(t, r.listed(t), "eth0 10.9.0.100/32")
+	})
+}
+
 // A state file that cannot be written or read costs a message, no address.
 func TestStateFileFailureIsSurvived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		core, logs := observer.New(zapcore.WarnLevel)
-		dir := filepath.Join(t.TempDir(), "missing")
+		dir := filepath.Join(t.TempDir(), "file")
+		must(t, os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
 		r.j = &journal{}
 		r.Manager = host.NewManager(r.k, filepath.Join(dir, "addresses.json"), r.j.callbacks(), zap.New(core))
 		r.run()

@@ -202,12 +202,23 @@ func (r *Router) source(in *instance) (netip.Addr, string) {
 	// A virtual address is no base: it would vanish with the state it supports.
 	if !src.IsValid() || !in.cfg.Owner() && slices.Contains(in.cfg.Addresses, src) {
 		reason := fmt.Sprintf("%s has no %s", in.cfg.Interface, what)
+		if in.cfg.IPv6 && l.Tentative6.IsValid() {
+			return netip.Addr{}, reason + " that may be used: " + dadText(&l)
+		}
 		if a := r.onlyVirtual(&l, in.cfg.IPv6); a.IsValid() {
 			reason += fmt.Sprintf(" of its own: %v is a virtual address", a)
 		}
 		return netip.Addr{}, reason
 	}
 	return src, ""
+}
+
+// dadText says why the link-local address of l is not used yet.
+func dadText(l *Link) string {
+	if l.Duplicate6 {
+		return fmt.Sprintf("another machine has %v too (duplicate address detection failed)", l.Tentative6)
+	}
+	return fmt.Sprintf("%v waits for duplicate address detection", l.Tentative6)
 }
 
 // onlyVirtual returns a virtual address that could be the source if it were the

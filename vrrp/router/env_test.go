@@ -15,6 +15,17 @@ import (
 func down(l Link) Link      { l.Up = false; return l }
 func noCarrier(l Link) Link { l.Carrier = false; return l }
 
+// tentative is a link whose link-local address is not usable.
+func tentative(duplicate bool) Link {
+	l := link(2, "10.9.0.1")
+	l.Tentative6, l.Duplicate6 = netip.MustParseAddr("fe80::1"), duplicate
+	return l
+}
+
+func onIPv6(in *Instance) {
+	in.IPv6, in.Group, in.Addresses = true, socket.Group6, []netip.Addr{netip.MustParseAddr("fe80::100")}
+}
+
 // TestLinkStates walks one MASTER through everything that can happen to its
 // interface (O19, O20, O25, O26), and back each time without a restart.
 func TestLinkStates(t *testing.T) {
@@ -30,9 +41,9 @@ func TestLinkStates(t *testing.T) {
 		{"all gone", "eth0 does not exist", map[string]Link{}, nil},
 		{"addresses flushed", "eth0 has no IPv4 address", map[string]Link{"eth0": link(2)}, nil},
 		{"only the VIP left", "eth0 has no IPv4 address of its own: 10.9.0.100 is a virtual address", map[string]Link{"eth0": link(2, vip.String())}, nil},
-		{"no link-local", "eth0 has no link-local address", map[string]Link{"eth0": link(2, "10.9.0.1")}, func(in *Instance) {
-			in.IPv6, in.Group, in.Addresses = true, socket.Group6, []netip.Addr{netip.MustParseAddr("fe80::100")}
-		}},
+		{"no link-local", "eth0 has no link-local address", map[string]Link{"eth0": link(2, "10.9.0.1")}, onIPv6},
+		{"link-local in detection", "eth0 has no link-local address that may be used: fe80::1 waits for duplicate address detection", map[string]Link{"eth0": tentative(false)}, onIPv6},
+		{"link-local of another", "eth0 has no link-local address that may be used: another machine has fe80::1 too (duplicate address detection failed)", map[string]Link{"eth0": tentative(true)}, onIPv6},
 		{"configured source gone", "the configured source address 10.9.0.77 is on no interface", map[string]Link{"eth0": good}, func(in *Instance) {
 			in.Source = netip.MustParseAddr("10.9.0.77")
 		}},

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -100,7 +99,7 @@ func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
 	}
 	in.sendErrors++
 	if priority != packet.PriorityStop { // resigning on a dead link cannot work
-		r.note(in.cfg.Name, now, fmt.Sprintf("sending an advert from %v on %s: %v", in.source, in.cfg.Interface, err))
+		r.note(in.cfg.Name, now, "an advert could not be sent: "+err.Error())
 	}
 }
 

@@ -65,6 +65,7 @@ func (f *feed) routerLinks(s host.State) map[string]router.Link {
 			Source4: l.Source4(f.virtual), Source6: l.Source6(f.virtual),
 			Addrs: make([]netip.Addr, len(l.Addrs)),
 		}
+		r.Tentative6, r.Duplicate6 = l.Tentative6(f.virtual)
 		for i := range l.Addrs {
 			r.Addrs[i] = l.Addrs[i].Prefix.Addr()
 		}

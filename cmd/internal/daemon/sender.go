@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/packet"
 	"vipd/vrrp/router"
@@ -65,7 +67,18 @@ func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) e
 		return err
 	}
 	s.buf = b[:0]
-	return c.Send(src, l.key.Group, b)
+	if err := c.Send(src, l.key.Group, b); err != nil {
+		return explainSend(l.key.Interface, err)
+	}
+	return nil
+}
+
+// explainSend adds the remedy to the errors that have one.
+func explainSend(iface string, err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w: a firewall of this director drops it; allow IP protocol %d (vrrp) out on %s", err, packet.Protocol, iface)
+	}
+	return err
 }
 
 // Sync implements router.Sender.

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -8,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	logtest "go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/packet"
 	"vipd/vrrp/socket"
@@ -37,5 +40,16 @@ func TestRefusedPacketsAreLoggedOnce(t *testing.T) {
 	d.snapshot(counted)
 	if counted["packets_dropped_checksum"] != 1000 || counted["packets_dropped_unknown_vrid"] != 1000 || counted["packets_dropped_ttl"] != 1 {
 		t.Errorf("counted %v", counted)
+	}
+}
+
+// TestExplainSend: what an own firewall does is said with its remedy.
+func TestExplainSend(t *testing.T) {
+	err := explainSend("eth0", fmt.Errorf("sending: %w", unix.EPERM))
+	if !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "firewall") || !strings.Contains(err.Error(), "112 (vrrp) out on eth0") {
+		t.Errorf("got %v", err)
+	}
+	if err := explainSend("eth0", unix.ENETDOWN); !errors.Is(err, unix.ENETDOWN) || strings.Contains(err.Error(), "firewall") {
+		t.Errorf("got %v", err)
 	}
 }
