@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"vipd/cmd/internal/daemon"
 	"vipd/cmd/internal/logging"
@@ -16,6 +17,9 @@ import (
 
 // defaultConfig is the configuration file when no flag names one.
 const defaultConfig = "/etc/vipd/vipd.toml"
+
+// errSaid has no text: what there was to say is in the log.
+var errSaid = errors.New("")
 
 func runCommand(socket *string) *cobra.Command {
 	opts := daemon.Options{Version: version}
@@ -38,6 +42,9 @@ func runCommand(socket *string) *cobra.Command {
 			ctx, hurry, hup, stop := signals()
 			defer stop()
 			err = daemon.Run(ctx, opts, hup, hurry, log)
+			if format == "json" {
+				return logged(log, err)
+			}
 			var bad *daemon.ConfigError
 			if errors.As(err, &bad) {
 				return &exitError{exitConfig, fmt.Errorf("the configuration has errors\n%w", bad)}
@@ -55,6 +62,23 @@ func runCommand(socket *string) *cobra.Command {
 		f.BoolVarP(&ignored, k.name, k.short, false, "accepted for keepalived's habit, without effect")
 	}
 	return c
+}
+
+// logged writes why the daemon could not run to the log, of which a collector
+// wants every line as JSON, and returns the exit code alone.
+func logged(log *zap.Logger, err error) error {
+	if err == nil {
+		return nil
+	}
+	var bad *daemon.ConfigError
+	if !errors.As(err, &bad) {
+		log.Error("vipd cannot run", zap.NamedError("err", err))
+		return &exitError{exitFailed, errSaid}
+	}
+	for _, d := range bad.Diagnostics {
+		log.Error("the configuration has errors: " + d.Error())
+	}
+	return &exitError{exitConfig, errSaid}
 }
 
 // signals returns a context that ends with the first SIGTERM or SIGINT, a
