@@ -169,7 +169,7 @@ func (r *Reconciler) report(ops []ipvs.Op, errs []error) {
 		}
 		if f := r.state.failures[op.Target()]; f != nil && f.Attempts&(f.Attempts-1) == 0 {
 			r.log.Error("IPVS refused a change; it will be tried again", append(fields(op), zap.String("op", op.String()),
-				zap.Int("attempt", f.Attempts), zap.Duration("pause", f.delay), zap.Error(errs[i]))...)
+				zap.Int("attempt", f.Attempts), zap.Duration("pause", f.delay), zap.NamedError("err", errs[i]))...)
 		}
 	}
 	if len(ops) > logEach && done > 0 && r.log.Core().Enabled(zapcore.InfoLevel) {

@@ -340,7 +340,7 @@ func (l *loop) readFailed(err error) error {
 	l.state.readErr = err
 	l.mu.Unlock()
 	if news {
-		l.log.Error("IPVS cannot be read; trying again", zap.Error(err), zap.Duration("longest_pause", retryMax))
+		l.log.Error("IPVS cannot be read; trying again", zap.NamedError("err", err), zap.Duration("longest_pause", retryMax))
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (r *Reconciler) loadOwned() {
 	b, err := os.ReadFile(r.stateFile)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.log.Warn("cannot read which IPVS services are ours; leftovers of a crash will stay", zap.Error(err))
+			r.log.Warn("cannot read which IPVS services are ours; leftovers of a crash will stay", zap.NamedError("err", err))
 		}
 		return
 	}
@@ -39,7 +39,7 @@ func (r *Reconciler) loadOwned() {
 		}
 		k, err := ipvs.ParseKey(line)
 		if err != nil {
-			r.log.Warn("ignoring a damaged line in the record of our IPVS services", zap.String("file", r.stateFile), zap.Error(err))
+			r.log.Warn("ignoring a damaged line in the record of our IPVS services", zap.String("file", r.stateFile), zap.NamedError("err", err))
 			continue
 		}
 		r.state.owned[k] = true
@@ -53,7 +53,7 @@ func (r *Reconciler) saveOwned() {
 	}
 	err := writeFile(r.stateFile, slices.SortedFunc(maps.Keys(r.state.owned), ipvs.Key.Compare))
 	if err != nil && r.state.fileErr == nil {
-		r.log.Error("cannot record which IPVS services are ours; after a crash they would stay behind", zap.Error(err))
+		r.log.Error("cannot record which IPVS services are ours; after a crash they would stay behind", zap.NamedError("err", err))
 	}
 	r.mu.Lock()
 	r.state.fileErr = err

@@ -212,7 +212,7 @@ func (m *Manager) do(j job) {
 func (m *Manager) list(items []item) {
 	err := m.file.write(items)
 	if err != nil && !m.fileFailed {
-		m.log.Error("cannot remember which addresses were added: after a crash, addresses that are not configured any more would stay; check space and rights of "+m.file.dir(), zap.Error(err))
+		m.log.Error("cannot remember which addresses were added: after a crash, addresses that are not configured any more would stay; check space and rights of "+m.file.dir(), zap.NamedError("err", err))
 	}
 	if err == nil && m.fileFailed {
 		m.log.Info("remembering added addresses works again")
@@ -225,7 +225,7 @@ func (m *Manager) read() {
 	s, err := m.kernel.State()
 	if err != nil {
 		if !m.stateFailed {
-			m.log.Warn("cannot read interfaces and addresses; trying again", zap.Error(err))
+			m.log.Warn("cannot read interfaces and addresses; trying again", zap.NamedError("err", err))
 		}
 		m.stateFailed = true
 		return
@@ -302,6 +302,6 @@ func (m *Manager) logEvent(ev event) {
 	case eventFought:
 		m.log.Error("a virtual address is removed again and again; not putting it back any more: find out who removes it (network manager, script)", f...)
 	case eventError:
-		m.log.Error("the kernel refused a virtual address; trying again", append(f, zap.Error(ev.err))...)
+		m.log.Error("the kernel refused a virtual address; trying again", append(f, zap.NamedError("err", ev.err))...)
 	}
 }

@@ -22,7 +22,7 @@ func (m *Manager) Sweep() (found []Leftover, err error) {
 	m.take()
 	recorded, err := m.file.read()
 	if err != nil {
-		m.log.Warn("going on without the list of addresses that an earlier vipd added: those that are not configured any more may stay: compare ip addr with the configuration", zap.Error(err))
+		m.log.Warn("going on without the list of addresses that an earlier vipd added: those that are not configured any more may stay: compare ip addr with the configuration", zap.NamedError("err", err))
 	}
 	var s State
 	for range sweepReads {

@@ -102,7 +102,7 @@ func (m *Manager) restore(others []bystander) {
 		case !errors.Is(e, unix.EEXIST) && !errors.Is(e, unix.ENODEV):
 			if o.backoff == 0 {
 				m.log.Error("an address that the kernel removed together with a virtual one cannot be put back yet; trying again; net.ipv4.conf.all.promote_secondaries=1 avoids this",
-					zap.Stringer("address", o.prefix), zap.String("iface", o.dev), zap.Error(e))
+					zap.Stringer("address", o.prefix), zap.String("iface", o.dev), zap.NamedError("err", e))
 			}
 			m.mu.Lock()
 			m.book.owe(time.Now(), o)

@@ -67,7 +67,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			break
 		}
 		w.resubscribed.Add(1)
-		w.log.Warn("events about interfaces and addresses were lost; reading everything again", zap.Error(err))
+		w.log.Warn("events about interfaces and addresses were lost; reading everything again", zap.NamedError("err", err))
 		if time.Since(began) < watchRetry {
 			sleep(ctx, watchRetry)
 		}
@@ -110,7 +110,7 @@ func (w *Watcher) read() bool {
 	w.pause = max(watchPause, watchShare*w.readAt.Sub(began))
 	if err != nil {
 		if !w.failing {
-			w.log.Warn("cannot read interfaces and addresses; trying again", zap.Error(err))
+			w.log.Warn("cannot read interfaces and addresses; trying again", zap.NamedError("err", err))
 		}
 		w.failing, w.pause = true, watchRetry
 		return false

@@ -100,7 +100,7 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	}
 	switch err := b.checks.Configure(jobs); {
 	case errors.Is(err, run.ErrLingering):
-		b.log.Warn("a health check does not end; its results are ignored", zap.Error(err))
+		b.log.Warn("a health check does not end; its results are ignored", zap.NamedError("err", err))
 	case err != nil:
 		return fmt.Errorf("configuring health checks: %w", err)
 	}

@@ -314,7 +314,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 		})
 		step(func() error {
 			if err := d.notify.Close(context.Background()); err != nil {
-				d.log.Warn("notifications were cut off", zap.Error(err))
+				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
 			}
 			return nil
 		})
@@ -346,6 +346,6 @@ func guard(f func() error) (err error) {
 // tellManager tells systemd, where there is one, what the daemon is doing.
 func (d *Daemon) tellManager(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		d.log.Warn("telling systemd failed", zap.Error(err))
+		d.log.Warn("telling systemd failed", zap.NamedError("err", err))
 	}
 }

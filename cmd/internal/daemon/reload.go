@@ -102,7 +102,7 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	changes := conf.Diff(old, cfg)
 	if err := d.apply(work, cfg); err != nil {
 		d.config.refuse(err)
-		d.log.Error("reload failed", zap.Error(err))
+		d.log.Error("reload failed", zap.NamedError("err", err))
 		return "", err
 	}
 	d.table.Reread() // whoever reloads wants things right now, whatever others did

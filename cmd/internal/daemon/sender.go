@@ -145,7 +145,7 @@ func (s *sender) serve(ctx context.Context, l *link) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.Error(err))
+			s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.NamedError("err", err))
 		}
 		select {
 		case <-ctx.Done():
