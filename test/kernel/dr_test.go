@@ -142,7 +142,7 @@ func judgeKill(t *testing.T, attempts []lab.Attempt, killed, out, revived, back 
 	const blur = 100 * time.Millisecond
 	hit := 0
 	for _, a := range lab.Failed(attempts) {
-		if a.At.Before(killed.Add(-blur)) || a.At.After(out.Add(blur)) {
+		if a.At.Add(a.Took).Before(killed) || a.At.After(out.Add(blur)) {
 			t.Errorf("a connection failed that began %v after the death and %v after the removal: %v", a.At.Sub(killed), a.At.Sub(out), a.Err)
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 
 // inParallel is how many tests run at once. They wait for most of their time,
 // so this is more than the one processor; -parallel has the last word.
-const inParallel = "3"
+const inParallel = "2"
 
 // TestMain builds vipd once and runs the tests where the modules are.
 func TestMain(m *testing.M) {

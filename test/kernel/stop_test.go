@@ -26,8 +26,8 @@ func TestDRDirectorStops(t *testing.T) {
 	seen, client := s.cl.Capture(), s.crowd(at(vipA(), 80))
 	time.Sleep(time.Second)
 
-	stopped := daemons[0].Stop(5 * time.Second)
-	if code := daemons[0].Wait(0); code != 0 {
+	stopped := daemons[0].Signal(syscall.SIGTERM)
+	if code := daemons[0].Wait(5 * time.Second); code != 0 {
 		t.Errorf("the exit status is %d, want 0", code)
 	}
 	if took := time.Since(stopped); took > time.Second+slack {

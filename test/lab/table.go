@@ -71,11 +71,13 @@ func (n *Node) WaitWeights(limit time.Duration, service string, want map[string]
 		return ok == (want != nil) && maps.Equal(p.Weights, want)
 	}
 	deadline := time.Now().Add(limit)
-	for {
+	for i := 1; ; i++ {
 		// A file is read in no time; ipvsadm, a process, has the last word.
-		if t, err := n.ProcTable(); err != nil {
+		t, err := n.ProcTable()
+		if err != nil {
 			n.lab.t.Fatalf("lab: %s: reading the IPVS table: %v", n.Name, err)
-		} else if seen := time.Now(); matches(t) {
+		}
+		if seen := time.Now(); matches(t) || i%50 == 0 {
 			if t := n.Table(); matches(t) {
 				return seen
 			}
@@ -87,8 +89,9 @@ func (n *Node) WaitWeights(limit time.Duration, service string, want map[string]
 	}
 }
 
-// ProcTable is Table read from the kernel's own file, which takes no time. It may be
-// called from any goroutine.
+// ProcTable is Table read from the kernel's own file, which takes no time: for
+// tables of up to some 40 lines, of longer ones the kernel leaves lines out. It
+// may be called from any goroutine.
 func (n *Node) ProcTable() (Table, error) {
 	var b []byte
 	err := n.Go(func() (err error) { b, err = os.ReadFile("/proc/thread-self/net/ip_vs"); return err })
