@@ -17,8 +17,11 @@ const (
 	watchPause  = 5 * time.Millisecond  // least time from one reading to the next
 	watchRetry  = 50 * time.Millisecond // pause after an error
 	drainLimit  = 100_000               // events taken at once: a storm must not keep us from reading
-	// watchShare bounds the share of time spent reading: the pause is at least this many times the last reading.
-	watchShare = 4
+	// watchShare bounds the share of time spent reading: the pause is at least this many times the last reading, but
+	// no longer than watchLongest. A reading that took long because the machine is busy must not keep the next change
+	// from being seen.
+	watchShare   = 4
+	watchLongest = 50 * time.Millisecond
 )
 
 // Watcher publishes the state of interfaces and addresses of its network namespace, whenever it changes.
@@ -107,7 +110,7 @@ func (w *Watcher) read() bool {
 	began := time.Now()
 	s, err := w.kernel.State()
 	w.readAt = time.Now()
-	w.pause = max(watchPause, watchShare*w.readAt.Sub(began))
+	w.pause = max(watchPause, min(watchShare*w.readAt.Sub(began), watchLongest))
 	if err != nil {
 		if !w.failing {
 			w.log.Warn("cannot read interfaces and addresses; trying again", zap.NamedError("err", err))

@@ -87,6 +87,40 @@ func setFlags(t *testing.T, dev string, up bool) {
 	must(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, r))
 }
 
+// slowOnce is a kernel whose first reading takes its time, as on a busy machine.
+type slowOnce struct {
+	host.Kernel
+	once sync.Once
+}
+
+func (k *slowOnce) State() (host.State, error) {
+	k.once.Do(func() { time.Sleep(300 * time.Millisecond) })
+	return k.Kernel.State()
+}
+
+// TestWatcherAfterSlowReading: the pause after a long reading is bounded, a change right after it is seen soon.
+func TestWatcherAfterSlowReading(t *testing.T) {
+	eth0(t)
+	states := make(chan host.State, 1000)
+	w := host.NewWatcher(&slowOnce{Kernel: newReal(t).Netlink}, func(s host.State) { states <- s }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = w.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	<-states
+	since := time.Now()
+	setFlags(t, "eth0", false)
+	for s := range states {
+		if !s.Link("eth0").Up {
+			break
+		}
+	}
+	if took := time.Since(since); took > 500*time.Millisecond {
+		t.Errorf("a change after a reading of 300 ms is seen after %v", took)
+	}
+}
+
 // TestWatcherOverflow: events that did not fit are made up for by reading everything.
 func TestWatcherOverflow(t *testing.T) {
 	b := eth0(t)
