@@ -158,7 +158,9 @@ func Run(t *testing.T, k Kind) {
 }
 
 // unseen: while the daemon is stopped the interface goes and returns, so that it
-// never sees it absent, only with another index.
+// never sees it absent, only with another index. A backup that wakes up deaf, its
+// time over, may take itself for the master until it hears the real one: for one
+// interval at most.
 func (s *site) unseen() {
 	s.t.Helper()
 	for _, v := range []*lab.Daemon{s.v2, s.v1} {
@@ -166,7 +168,8 @@ func (s *site) unseen() {
 		s.del(v.Node)
 		s.make(v.Node)
 		v.Thaw()
-		s.owners("d1", downTimer(high)+interval+s.k.Noise)
+		time.Sleep(interval + s.k.Noise/4)
+		s.owners("d1", downTimer(high)+s.k.Noise)
 		s.alone(downTimer(low) + 2*interval)
 		s.socketsAnew(v)
 	}
@@ -176,6 +179,7 @@ func (s *site) unseen() {
 func (s *site) masterLoses() {
 	s.t.Helper()
 	gone := s.del(s.d1)
+	deleted := time.Now()
 	for _, f := range families() {
 		first := s.first(f, low, gone, downTimer(low)+s.k.Noise)
 		last, ok := lab.LastBefore(s.adverts(f, high, time.Time{}, first.At), first.At)
@@ -189,8 +193,8 @@ func (s *site) masterLoses() {
 		s.t.Fatal("vipd of d1 ended with its interface")
 	}
 	for _, f := range families() {
-		if list := s.adverts(f, high, gone.Add(s.k.Noise), time.Now()); len(list) > 0 {
-			s.t.Errorf("%s: d1 sent %d adverts without its interface", f.name, len(list))
+		if list := s.adverts(f, high, deleted.Add(50*time.Millisecond), time.Now()); len(list) > 0 {
+			s.t.Errorf("%s: d1 sent %d adverts without its interface, the first %v", f.name, len(list), list[0])
 		}
 		if i := s.v1.Status().Instance(f.instance); i.State != "FAULT" || !strings.Contains(i.Reason, s.k.Name) {
 			s.t.Errorf("%s: without its interface d1 is %s (%s), want FAULT and the interface's name", f.name, i.State, i.Reason)
