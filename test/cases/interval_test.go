@@ -101,16 +101,28 @@ func kept(t *testing.T, version int, interval string) {
 	l.Node("d1").Vipd(intervalConf(version, interval, 200))
 	first := seen.WaitAdvert(15*time.Second, 51, netip.Addr{}, time.Time{})
 	span := max(5*want, 2*time.Second) + want/2
-	time.Sleep(time.Until(first.At.Add(span)))
-	adverts := lab.Between(seen.Adverts(51), first.At, first.At.Add(span))
-	if exact := int(span/want) + 1; len(adverts) < exact*9/10 || len(adverts) > exact*11/10 {
-		t.Errorf("%d adverts in %v, want %d", len(adverts), span, exact)
-	}
-	for _, a := range adverts {
-		if a.Interval != want || int(a.Version) != version {
-			t.Fatalf("an advert says version %d, %v; want %d, %v", a.Version, a.Interval, version, want)
+	exact := int(span/want) + 1
+	var counts []int
+	for from := first.At; len(counts) < 3; {
+		time.Sleep(time.Until(from.Add(span + 100*time.Millisecond)))
+		adverts := lab.Between(seen.Adverts(51), from, from.Add(span))
+		for _, a := range adverts {
+			if a.Interval != want || int(a.Version) != version {
+				t.Fatalf("an advert says version %d, %v; want %d, %v", a.Version, a.Interval, version, want)
+			}
 		}
+		if len(adverts) > exact*11/10 {
+			t.Fatalf("%d adverts in %v, want %d", len(adverts), span, exact)
+		}
+		// A busy machine may leave some of the shortest out, but not for ever.
+		if len(adverts) >= exact*9/10 {
+			return
+		}
+		counts = append(counts, len(adverts))
+		next, _ := lab.FirstAfter(seen.Adverts(51), from.Add(span))
+		from = next.At
 	}
+	t.Errorf("%v adverts, each in %v, want %d", counts, span, exact)
 }
 
 // owner checks the longest intervals by what the first advert says.

@@ -16,7 +16,7 @@ import (
 
 // inParallel is how many cases run at once. They wait for most of their time,
 // so this is more than there are processors; -parallel has the last word.
-const inParallel = "10"
+const inParallel = "8"
 
 // TestMain builds vipd once for all cases.
 func TestMain(m *testing.M) {
