@@ -31,6 +31,7 @@ type Capture struct {
 	news   chan struct{} // closed and replaced at each arrival
 	done   chan struct{}
 	closed bool
+	stalls []stall
 }
 
 // htons is a 16-bit number in network order.
@@ -121,8 +122,10 @@ func (c *Capture) read() {
 	buf := make([]byte, 64<<10)
 	oob := make([]byte, 128)
 	for {
+		began := time.Now()
 		n, oobn, _, from, err := unix.Recvmsg(c.fd, buf, oob, 0)
 		c.mu.Lock()
+		c.noteStall(began, time.Now())
 		if c.closed {
 			c.mu.Unlock()
 			return
