@@ -47,8 +47,9 @@ func (d Diagnostic) Text() string {
 	b.WriteByte('\n')
 	if d.Line > 0 && d.Source != "" {
 		number := fmt.Sprint(d.Line)
-		fmt.Fprintf(&b, "  %s | %s\n", number, d.Source)
-		fmt.Fprintf(&b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), indent(d.Source, d.Col-1), strings.Repeat("^", max(d.Width, 1)))
+		source, before, width := clip(d.Source, d.Col-1, max(d.Width, 1))
+		fmt.Fprintf(&b, "  %s | %s\n", number, source)
+		fmt.Fprintf(&b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), indent(source, before), strings.Repeat("^", width))
 	}
 	if d.Detail != "" {
 		for line := range strings.SplitSeq(d.Detail, "\n") {
@@ -72,6 +73,33 @@ func (d Diagnostic) Error() string {
 	}
 	b.WriteString(d.Message)
 	return b.String()
+}
+
+// The part of a long line that is shown: enough to find the place, not so much
+// that the mark is lost.
+const (
+	shownLine   = 160 // characters
+	shownBefore = 60  // of them before the place
+)
+
+// clip cuts a long line around the place that starts after before characters,
+// and returns it with the place's new position and width.
+func clip(line string, before, width int) (string, int, int) {
+	runes := []rune(line)
+	if len(runes) <= shownLine {
+		return line, before, width
+	}
+	start := max(0, min(before-shownBefore, len(runes)-shownLine))
+	end := min(start+shownLine, len(runes))
+	width = max(1, min(width, end-before))
+	text, before := string(runes[start:end]), before-start
+	if start > 0 {
+		text, before = "… "+text, before+2
+	}
+	if end < len(runes) {
+		text += " …"
+	}
+	return text, before, width
 }
 
 // indent returns blanks as wide as the first n characters of line; tabs stay

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,7 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		}
 	}
 	for _, i := range cfg.Instances {
+		missing := map[string]int{} // addresses of this instance by device that is not there
 		link := state.Link(i.Interface)
 		switch {
 		case link == nil:
@@ -59,8 +61,8 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 			warn(i.Name, "interface %s has no IPv4 address; the instance stays in FAULT until it has one", i.Interface)
 		}
 		for _, v := range append(slices.Clone(i.VIPs), i.Excluded...) {
-			if v.Dev != "" && state.Link(v.Dev) == nil {
-				warn(i.Name, "%s: dev %s does not exist here (%s)", v.Prefix, v.Dev, known(state))
+			if v.Dev != "" && v.Dev != i.Interface && state.Link(v.Dev) == nil {
+				missing[v.Dev]++
 			}
 			if i.Priority == 255 {
 				continue
@@ -73,6 +75,9 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 					}
 				}
 			}
+		}
+		for _, dev := range slices.Sorted(maps.Keys(missing)) {
+			warn(i.Name, "dev %s, where %d of its addresses belong, does not exist here (%s)", dev, missing[dev], known(state))
 		}
 	}
 	return out
@@ -129,7 +134,7 @@ func moduleKnown(root fs.FS, name string) bool {
 	}
 	if !readable {
 		_, err := fs.Stat(root, "proc/net/ip_vs")
-		return err == nil && name != "ip_vs"
+		return err == nil
 	}
 	return found
 }
