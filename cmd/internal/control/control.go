@@ -163,6 +163,10 @@ func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) 
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w (nothing answers on %s; start it with: vipd run)", ErrNotRunning, c.path)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("the control socket %s may be used by root only: %w", c.path, unix.EACCES)
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("vipd on %s has not answered for %v: it is stopped, stuck or short of CPU; look at its log and its process state: %w", c.path, c.http.Timeout, context.DeadlineExceeded)
 	case err != nil:
 		return nil, fmt.Errorf("asking vipd on %s: %w", c.path, err)
 	}
