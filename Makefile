@@ -70,8 +70,10 @@ demo: setup build ## two directors, three servers, take-overs, in 90 s on a real
 lab: setup build ## the same site, and a shell in it
 	$(GO) run ./test/demo -shell
 
-install: build ## install vipd below PREFIX (/usr/local)
+install: build ## install vipd and its systemd unit, below PREFIX (/usr/local) and /etc
 	install -D -m 0755 $(BIN)/vipd $(DESTDIR)$(PREFIX)/sbin/vipd
+	install -D -m 0644 packaging/systemd/vipd.service $(DESTDIR)/etc/systemd/system/vipd.service
+	install -D -m 0644 docs/vipd.example.toml $(DESTDIR)$(PREFIX)/share/doc/vipd/vipd.example.toml
 
 clean: ## remove what was built
 	rm -rf $(BIN) coverage.out

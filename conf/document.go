@@ -77,7 +77,7 @@ func (l *loader) unreadable(name string, err error, by *source, at span) {
 	}
 	if by == nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			detail = "give the path with -c FILE; a commented example is docs/vipd.example.toml,\nand \"vipd convert FILE -o vipd.toml\" makes one of a keepalived.conf"
+			detail = "give the path with -c FILE; a commented example is docs/vipd.example.toml,\nand docs/migrating.md tells how to rewrite a keepalived.conf"
 		}
 		l.diags = append(l.diags, Diagnostic{Rule: "file/read", File: name, Message: "cannot read the file: " + reason, Detail: detail})
 		return

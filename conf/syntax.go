@@ -97,5 +97,5 @@ func (l *loader) foreignFile(src *source, at span) {
 		name = "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	l.report(src, at, Diagnostic{Rule: "file/keepalived", Message: "this is a keepalived.conf; vipd reads TOML",
-		Detail: "convert it, look at the report, and use the result:\n  vipd convert " + name + " -o vipd.toml"})
+		Detail: "convert it, look at the report, and use the result:\n  vipd convert " + name + " -o vipd.toml\n(where this vipd has no convert yet, docs/migrating.md tells how to rewrite it by hand)"})
 }

@@ -42,6 +42,10 @@ func (m *Machine) backupAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 		m.cause = causeResigned
 		m.deadline = now.Add(m.skew())
 	case a.Priority >= m.priority() || m.nopreempt():
+		if from != m.masterAddr || a.Priority != m.masterPriority {
+			// No longer what it was at the start of the listening.
+			m.reason = fmt.Sprintf("%v is master with priority %d", from, a.Priority)
+		}
 		m.learn(a, from)
 		m.cause = causeSilence
 		m.deadline = now.Add(m.DownInterval())

@@ -146,10 +146,10 @@ func TestO20Recreated(t *testing.T) {
 		n.run(5 * time.Second)
 		d2.setLinks(map[string]Link{"eth0": link(7, "10.9.0.2")})
 		n.run(10 * time.Second)
-		d2.wantState(vrrp.Backup, "listening")
+		d2.wantState(vrrp.Backup, "10.9.0.1 is master")
 		d2.setLinks(map[string]Link{"eth0": link(8, "10.9.0.2")}) // deleted and re-created unnoticed
 		n.run(10 * time.Second)
-		d2.wantState(vrrp.Backup, "listening")
+		d2.wantState(vrrp.Backup, "10.9.0.1 is master")
 		n.wantOwners("d1")
 		if len(d2.ports) != 1 {
 			t.Errorf("%d sockets open, want 1", len(d2.ports))
