@@ -176,7 +176,7 @@ func (m *Machine) fault() string {
 }
 
 // pendingReason tells what a router that could start waits for.
-func (m *Machine) pendingReason() string { return "waiting for the first result of " + m.env.Pending }
+func (m *Machine) pendingReason() string { return "waiting for " + m.env.Pending }
 
 // learn notes an accepted advert: who is master, and in version 3 its interval
 // (RFC 9568 §6.4.2).

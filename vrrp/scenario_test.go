@@ -133,7 +133,7 @@ func (s *scenario) env(d *datadriven.TestData) Env {
 				e.Faults = append(e.Faults, strings.ReplaceAll(v, "_", " "))
 			}
 		case "pending":
-			e.Pending = "script chk"
+			e.Pending = "the first result of script chk"
 		case "weight":
 			w, err := strconv.Atoi(a.Vals[0])
 			if err != nil {

@@ -99,7 +99,7 @@ func (c *Config) scalars() scalars {
 type Env struct {
 	Source  netip.Addr // address adverts are sent from; breaks ties (RFC 9568 §6.4.3)
 	Faults  []string   // why the router cannot take part, in the operator's words; empty: it can
-	Pending string     // the unweighted tracker without a result yet ("script chk"): do not start; empty: none
+	Pending string     // what is still to come ("the first result of script chk"): do not start; empty: nothing
 	Weight  int        // sum of the tracker weights in force
 }
 

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -116,7 +117,10 @@ func (r *Router) environment(in *instance) vrrp.Env {
 		fault("%s", reason)
 	} else {
 		env.Source = src
-		if err := r.socketErr[in.cfg.Name]; err != nil {
+		switch err := r.socketErr[in.cfg.Name]; {
+		case errors.Is(err, ErrOpening):
+			env.Pending = "the opening of the VRRP socket on " + in.cfg.Interface
+		case err != nil:
 			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
 		}
 	}
@@ -143,7 +147,7 @@ func (r *Router) environment(in *instance) vrrp.Env {
 		case known:
 			weigh(t, false, fmt.Sprintf("script %s failed", t.Name))
 		case t.Weight == 0 && env.Pending == "":
-			env.Pending = "script " + t.Name
+			env.Pending = "the first result of script " + t.Name
 		}
 	}
 	if !in.foughtUntil.IsZero() {

@@ -302,3 +302,46 @@ func TestReceivePathDoesNotAllocate(t *testing.T) {
 		t.Error("nothing was received")
 	}
 }
+
+// TestSocketsThatTakeTheirTime: an instance whose socket is being opened waits in
+// silence; when that is told to be over it starts to listen, or is at fault. One that
+// has its socket does not notice.
+func TestSocketsThatTakeTheirTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(200))
+		n.run(4 * time.Second)
+		n.wantOwners("d1")
+		d1.take()
+		setErr := func(err error) {
+			d1.mu.Lock()
+			d1.syncErr = map[string]error{"VI_2": err}
+			d1.mu.Unlock()
+		}
+		state := func(want vrrp.State, reason string) {
+			t.Helper()
+			s := d1.router.Status()[1].Status
+			if s.State != want || !strings.Contains(s.Reason, reason) {
+				t.Errorf("%v (%s), want %v (%s)", s.State, s.Reason, want, reason)
+			}
+		}
+		setErr(ErrOpening)
+		d1.apply(config(200), second(200))
+		n.run(10 * time.Second)
+		state(vrrp.Init, "waiting for the opening of the VRRP socket on eth0")
+		setErr(errors.New("no buffer space"))
+		d1.router.SocketsChanged()
+		state(vrrp.Fault, "no VRRP socket on eth0: no buffer space")
+		setErr(nil)
+		d1.router.SocketsChanged()
+		state(vrrp.Backup, "listening")
+		n.run(4 * time.Second)
+		state(vrrp.Master, "")
+		setErr(ErrOpening) // another group: what is MASTER stays it
+		d1.router.SocketsChanged()
+		state(vrrp.Master, "")
+		log := d1.take()
+		if got := len(times(log, "VI_1")); got != len(times(log, "VI_1 advert 200")) || got != 14 {
+			t.Errorf("VI_1 did %d things:\n%s", got, text(log))
+		}
+	})
+}

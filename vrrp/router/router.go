@@ -132,6 +132,14 @@ func (r *Router) HostState(links map[string]Link) {
 	})
 }
 
+// SocketsChanged tells that the Sender has opened a socket, or cannot.
+func (r *Router) SocketsChanged() {
+	r.post(func() {
+		r.endpoints = nil
+		r.refresh()
+	})
+}
+
 // TrackResult tells the state of a script: it is debounced by the caller. One of a
 // script that no instance tracks is not kept.
 func (r *Router) TrackResult(script string, ok bool) {

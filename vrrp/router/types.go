@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -70,14 +71,18 @@ type Ports struct {
 	Alarm     Alarm // nil: the standard library's timer, whose ticks may be a millisecond late
 }
 
+// ErrOpening says that a socket is being opened: its instances wait in silence.
+var ErrOpening = errors.New("the VRRP socket is being opened")
+
 // Sender sends adverts.
 type Sender interface {
 	// SendAdvert sends a from src. The advert may be used until it returns.
 	SendAdvert(instance string, src netip.Addr, a *packet.Advert) error
-	// Sync opens and closes sockets so that exactly the endpoints are served, and
-	// returns an error for each instance whose socket could not be opened. It is
-	// called when the set changes, also when an Index changes, and once a second
-	// while there are errors.
+	// Sync has sockets opened and closed so that exactly the endpoints are served.
+	// It returns ErrOpening for each instance whose socket is still to be opened (the
+	// end of that is told through SocketsChanged) and another error for one whose
+	// socket could not be. It is called when the set changes, also when an Index
+	// changes, after SocketsChanged, and once a second while there are errors.
 	Sync(endpoints []Endpoint) map[string]error
 }
 

@@ -169,7 +169,7 @@ func (d *Daemon) build(work context.Context) {
 		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
 		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
 	}, log)
-	d.sender = newSender(work, func(r *socket.Received) { d.router.Deliver(r) }, log)
+	d.sender = newSender(work, func(r *socket.Received) { d.router.Deliver(r) }, func() { d.router.SocketsChanged() }, log)
 	d.router = router.New(router.Ports{
 		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Alarm: d.alarm,
 	})

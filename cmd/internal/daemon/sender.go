@@ -22,10 +22,12 @@ const reopenEvery = 200 * time.Millisecond
 
 // sender owns the VRRP sockets: one an interface, family and group, shared by
 // the instances on it. Its router.Sender methods are called from the router's
-// goroutine only.
+// goroutine only and never wait: opening and closing a socket takes the kernel's
+// lock of all interfaces, which others may hold for long.
 type sender struct {
 	ctx     context.Context // ends the read loops
 	deliver func(*socket.Received)
+	changed func() // a socket was opened, or cannot be
 	log     *zap.Logger
 	drops   dropCounters
 
@@ -35,19 +37,20 @@ type sender struct {
 	wg         sync.WaitGroup
 }
 
-// link is one open socket with its read loop.
+// link is one socket with its goroutine, which opens, reads and closes it.
 type link struct {
 	key  socket.Key
 	stop context.CancelFunc
-	done chan struct{}
-	conn atomic.Pointer[socket.Conn] // nil while it is being opened again
-	vrid []uint8
-	mu   sync.Mutex // guards vrid
+	conn atomic.Pointer[socket.Conn] // nil while it is being opened
+
+	mu    sync.Mutex // guards all following fields
+	vrid  []uint8
+	state error // router.ErrOpening at first, then how the last opening went
 }
 
-func newSender(ctx context.Context, deliver func(*socket.Received), log *zap.Logger) *sender {
+func newSender(ctx context.Context, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
 	return &sender{
-		ctx: ctx, deliver: deliver, log: log, drops: dropCounters{log: log},
+		ctx: ctx, deliver: deliver, changed: changed, log: log, drops: dropCounters{log: log},
 		links: map[socket.Key]*link{}, byInstance: map[string]*link{}, buf: make([]byte, 0, 4096),
 	}
 }
@@ -60,7 +63,7 @@ func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) e
 	}
 	c := l.conn.Load()
 	if c == nil {
-		return fmt.Errorf("sending an advert of %s: the socket on %s is being opened again", instance, l.key.Interface)
+		return fmt.Errorf("sending an advert of %s: the socket on %s is being opened", instance, l.key.Interface)
 	}
 	b, err := a.AppendTo(s.buf[:0], src, l.key.Group)
 	if err != nil {
@@ -90,17 +93,18 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	}
 	for k, l := range s.links {
 		if _, ok := wanted[k]; !ok {
-			l.close()
+			l.stop()
 			delete(s.links, k)
 		}
 	}
 	clear(s.byInstance)
 	var failed map[string]error
 	for k, es := range wanted {
-		l, err := s.link(k, es)
+		l := s.link(k, es)
+		err := l.status()
 		for _, e := range es {
+			s.byInstance[e.Instance] = l
 			if err == nil {
-				s.byInstance[e.Instance] = l
 				continue
 			}
 			if failed == nil {
@@ -112,51 +116,64 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	return failed
 }
 
-// link returns the socket of k, opened if need be, that receives for es.
-func (s *sender) link(k socket.Key, es []router.Endpoint) (*link, error) {
+// link returns the socket of k, which is opened if need be, that receives for es.
+func (s *sender) link(k socket.Key, es []router.Endpoint) *link {
 	vrids := make([]uint8, len(es))
 	for i, e := range es {
 		vrids[i] = e.VRID
 	}
-	if l := s.links[k]; l != nil {
-		l.setVRIDs(vrids)
-		return l, nil
+	l := s.links[k]
+	if l == nil {
+		ctx, cancel := context.WithCancel(s.ctx)
+		l = &link{key: k, stop: cancel, state: router.ErrOpening}
+		s.links[k] = l
+		s.wg.Go(func() { s.serve(ctx, l) })
 	}
-	c, err := socket.Open(k, s.drops.add)
-	if err != nil {
-		return nil, fmt.Errorf("opening the VRRP socket on %s: %w", k.Interface, err)
-	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	l := &link{key: k, stop: cancel, done: make(chan struct{})}
-	l.conn.Store(c)
 	l.setVRIDs(vrids)
-	s.links[k] = l
-	s.wg.Go(func() { defer close(l.done); s.serve(ctx, l) })
-	return l, nil
+	return l
 }
 
-// serve reads until ctx ends; a socket that fails is opened again.
+// serve opens the socket and reads until ctx ends; one that fails is opened again.
 func (s *sender) serve(ctx context.Context, l *link) {
 	for {
-		if c := l.conn.Load(); c != nil {
-			err := guard(func() error { return c.Serve(ctx, s.deliver) })
+		c, err := socket.Open(l.key, s.drops.add)
+		if err == nil {
+			l.conn.Store(c)
+			l.applyVRIDs()
+		}
+		if l.setState(err) && ctx.Err() == nil {
+			s.changed()
+		}
+		if err == nil {
+			err = guard(func() error { return c.Serve(ctx, s.deliver) })
 			l.conn.Store(nil)
 			c.Close()
-			if ctx.Err() != nil {
-				return
+			if ctx.Err() == nil {
+				s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.Error(err))
 			}
-			s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.NamedError("err", err))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(reopenEvery):
 		}
-		if c, err := socket.Open(l.key, s.drops.add); err == nil {
-			l.conn.Store(c)
-			l.applyVRIDs()
-		}
 	}
+}
+
+// setState notes how an opening went and reports whether that is news.
+func (l *link) setState(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news := (err == nil) != (l.state == nil) || err != nil && err.Error() != l.state.Error()
+	l.state = err
+	return news
+}
+
+// status is nil for a socket that was opened.
+func (l *link) status() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
 }
 
 func (l *link) setVRIDs(v []uint8) {
@@ -172,11 +189,6 @@ func (l *link) applyVRIDs() {
 	if c := l.conn.Load(); c != nil {
 		c.SetVRIDs(l.vrid)
 	}
-}
-
-func (l *link) close() {
-	l.stop()
-	<-l.done
 }
 
 // Wait returns when all read loops have ended after the end of the context.

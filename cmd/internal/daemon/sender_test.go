@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -13,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/packet"
+	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
 )
 
@@ -52,4 +56,45 @@ func TestExplainSend(t *testing.T) {
 	if err := explainSend("eth0", unix.ENETDOWN); !errors.Is(err, unix.ENETDOWN) || strings.Contains(err.Error(), "firewall") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestSocketsAreOpenedAside: Sync does not wait for a socket; how its opening went is
+// told, and known to the next Sync. A socket that is not wanted any more is given up,
+// opened or not.
+func TestSocketsAreOpenedAside(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	changed := make(chan struct{}, 1)
+	s := newSender(ctx, func(r *socket.Received) { r.Release() }, func() { changed <- struct{}{} }, zap.NewNop())
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := router.Endpoint{Instance: "good", Interface: "lo", Index: lo.Index, Group: socket.Group4, VRID: 51}
+	bad := router.Endpoint{Instance: "bad", Interface: "eth99", Index: 9999, Group: socket.Group4, VRID: 51}
+	want := func(e router.Endpoint, opened bool) {
+		t.Helper()
+		if err := s.Sync([]router.Endpoint{e})[e.Instance]; !errors.Is(err, router.ErrOpening) {
+			t.Errorf("%s: at first %v", e.Instance, err)
+		}
+		select {
+		case <-changed:
+		case <-time.After(5 * time.Second):
+			t.Fatalf("%s: nothing is told", e.Instance)
+		}
+		if err := s.Sync([]router.Endpoint{e})[e.Instance]; (err == nil) != opened || errors.Is(err, router.ErrOpening) {
+			t.Errorf("%s: then %v, want it opened: %v", e.Instance, err, opened)
+		}
+		a := packet.Advert{Version: 3, VRID: 51, Interval: time.Second, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.9")}}
+		if err := s.SendAdvert(e.Instance, netip.MustParseAddr("127.0.0.1"), &a); (err == nil) != opened {
+			t.Errorf("%s: sending says %v, want it opened: %v", e.Instance, err, opened)
+		}
+	}
+	want(good, true)
+	want(bad, false)
+	want(good, true) // it was closed meanwhile
+	if len(s.links) != 1 {
+		t.Errorf("%d sockets, want 1", len(s.links))
+	}
+	cancel()
+	s.Wait()
 }
