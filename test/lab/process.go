@@ -25,6 +25,7 @@ type Process struct {
 	cmd  *exec.Cmd
 	log  *logBuffer
 	done chan struct{} // closed when the process has ended
+	read chan struct{} // closed when all it printed is in the log
 	err  error         // of its end; read after done
 }
 
@@ -35,7 +36,7 @@ func (n *Node) Start(name string, argv ...string) *Process {
 	cmd := exec.Command("ip", append([]string{"netns", "exec", n.NS}, argv...)...)
 	cmd.Dir = n.lab.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p := &Process{Name: n.Name + "/" + name, Node: n, cmd: cmd, log: &logBuffer{}, done: make(chan struct{})}
+	p := &Process{Name: n.Name + "/" + name, Node: n, cmd: cmd, log: &logBuffer{}, done: make(chan struct{}), read: make(chan struct{})}
 	r, w, err := os.Pipe()
 	if err != nil {
 		n.lab.t.Fatalf("lab: making a pipe: %v", err)
@@ -50,6 +51,7 @@ func (n *Node) Start(name string, argv ...string) *Process {
 	go func() {
 		_, _ = io.Copy(p.log, r) // ends when the last process that holds the pipe is gone
 		r.Close()
+		close(p.read)
 	}()
 	go func() {
 		p.err = cmd.Wait()
@@ -108,11 +110,16 @@ func (p *Process) Stop(limit time.Duration) time.Time {
 	return at
 }
 
-// Wait waits at most limit for the end and returns the exit status.
+// Wait waits at most limit for the end, and a moment for the end of the log, and
+// returns the exit status.
 func (p *Process) Wait(limit time.Duration) int {
 	p.Node.lab.t.Helper()
 	select {
 	case <-p.done:
+		select {
+		case <-p.read:
+		case <-time.After(200 * time.Millisecond): // a child still has the pipe
+		}
 		return p.cmd.ProcessState.ExitCode()
 	case <-time.After(limit):
 		p.Node.lab.t.Fatalf("lab: %s is still running after %v\n%s", p.Name, limit, tail(p.Log(), 30))
