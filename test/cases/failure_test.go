@@ -46,9 +46,9 @@ func TestStateDirectoryReadOnly(t *testing.T) {
 	l := lab.New(t, "d1")
 	v := l.Node("d1").VipdIn(`mkdir -p $STATE; mount -t tmpfs -o ro none $STATE`, two(`["10.9.0.100"]`, `["10.9.0.101"]`))
 	ended(t, v, 1, 5*time.Second)
-	if want := "read-only file system"; !strings.Contains(v.Log(), want) || !strings.Contains(v.Log(), v.StateDir) {
-		t.Errorf("the log is %q, want %q and the directory", v.Log(), want)
-	}
+	l.Eventually(time.Second, "the log names the reason and the directory", func() bool {
+		return strings.Contains(v.Log(), "read-only file system") && strings.Contains(v.Log(), v.StateDir)
+	})
 }
 
 // The kernel refuses an address: adverts and the other addresses go on, the refusal
@@ -189,6 +189,7 @@ func TestTwoDaemonsSideBySide(t *testing.T) {
 	v2 := d1.VipdNamed("other", "", lab.VipdConf("", one("B", 52, `["10.9.0.101"]`)))
 	l.WaitOwner(lab.VIP(), 15*time.Second, "d1")
 	l.WaitOwner(mustAddr("10.9.0.101"), 15*time.Second, "d1")
+	time.Sleep(300 * time.Millisecond) // the first burst is over
 	owners, from := l.WatchOwners(lab.VIP(), 2*time.Millisecond), time.Now()
 	reloaded(l, v2, lab.VipdConf("", one("B", 52, `["10.9.0.101", "10.9.0.102"]`)))
 	v2.Kill()
