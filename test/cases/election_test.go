@@ -45,8 +45,10 @@ func TestO07BestNodeReboots(t *testing.T) {
 	if err := owners.Err(); err != nil {
 		t.Error(err)
 	}
-	// Of the best director that can have lost: d2. The sampling adds up to one period.
-	limit := interval + interval*(256-150)/256 + 50*time.Millisecond
+	// Of the best director that can have lost: d2. The wire was judged in every round;
+	// here the kernel's lock, which all namespaces share, may hold the removal and the
+	// sampling up for as long again.
+	limit := interval + interval*(256-150)/256 + 500*time.Millisecond
 	for _, n := range []int{2, 3} {
 		if got := owners.Longest(n); got > limit {
 			t.Errorf("%d owners for %v, want at most %v: %v", n, got, limit, owners.Periods())
