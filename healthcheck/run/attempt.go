@@ -17,14 +17,17 @@ func (s *Scheduler) start(e *entry, now time.Time) {
 	s.late = max(s.late, now.Sub(e.due))
 	s.started++
 	s.inFlight[e.lane]++
-	ctx, cancel := context.WithDeadline(s.ctx, now.Add(e.job.Timeout))
+	ctx, cancel := context.WithCancel(s.ctx)
 	e.running, e.startedAt, e.cancel, e.deadline = true, now, cancel, now.Add(e.job.Timeout)
-	checker := e.job.Checker
-	s.attempts.Go(func() { s.attempt(ctx, e, checker) })
+	job, begin := e.job, e.deadline
+	s.attempts.Go(func() { s.attempt(ctx, e, job, begin) })
 }
 
-// attempt makes one attempt and records it, whatever the checker does.
-func (s *Scheduler) attempt(ctx context.Context, e *entry, checker healthcheck.Checker) {
+// attempt makes one attempt, unless it gets a processor only after begin, and
+// records it, whatever the checker does. The server has the job's whole time
+// from the moment in which it is asked: what this machine lost before counts
+// for no failure.
+func (s *Scheduler) attempt(ctx context.Context, e *entry, job Job, begin time.Time) {
 	r := healthcheck.Result{Detail: "the check ended without a result"}
 	var stack []byte
 	panicked := true
@@ -37,13 +40,24 @@ func (s *Scheduler) attempt(ctx context.Context, e *entry, checker healthcheck.C
 		}
 		s.finish(ctx, e, r, panicked, stack)
 	}()
-	if ctx.Err() == context.DeadlineExceeded {
+	if now := time.Now(); now.After(begin) {
 		// The server was never asked.
 		r = healthcheck.Result{Detail: "the attempt began after its deadline, this machine has too much to do", LocalFault: true}
 	} else {
-		r = checker.Check(ctx)
+		deadline := s.extend(e, now.Add(job.Timeout))
+		timed, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		r = job.Checker.Check(timed)
 	}
 	panicked = false
+}
+
+// extend moves the deadline of a running attempt and returns it.
+func (s *Scheduler) extend(e *entry, deadline time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.deadline = deadline
+	return deadline
 }
 
 // finish records the result of an attempt and puts the job back on the queue.

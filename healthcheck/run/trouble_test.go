@@ -83,11 +83,35 @@ func TestNeverAsked(t *testing.T) {
 	f := bad()
 	e := newEntry(job("x", f))
 	s.ctx = t.Context()
-	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Millisecond))
+	ctx, cancel := context.WithCancel(t.Context())
 	e.running, e.cancel, e.startedAt, e.deadline = true, cancel, time.Now(), time.Now()
-	s.attempt(ctx, e, f)
+	s.attempt(ctx, e, e.job, time.Now().Add(-time.Millisecond))
 	if st := e.status(time.Now()); st.Known || st.Failures != 0 || len(f.times()) != 0 || !strings.Contains(st.Alarm, "began after its deadline") {
 		t.Errorf("got %+v, %d calls", st, len(f.times()))
+	}
+}
+
+// TestLateProcessor: an attempt whose goroutine gets a processor late, but in
+// time, still gives the server its whole time.
+func TestLateProcessor(t *testing.T) {
+	s := New(Options{})
+	f := good()
+	var left time.Duration
+	f.do = func(ctx context.Context) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+	}
+	e := newEntry(job("x", f))
+	s.ctx = t.Context()
+	ctx, cancel := context.WithCancel(t.Context())
+	soon := time.Now().Add(e.job.Timeout / 10) // most of the time is gone
+	e.running, e.cancel, e.startedAt, e.deadline = true, cancel, time.Now(), soon
+	s.attempt(ctx, e, e.job, soon)
+	if left < e.job.Timeout*8/10 {
+		t.Errorf("%v left of %v", left, e.job.Timeout)
+	}
+	if st := e.status(time.Now()); !st.Healthy || st.Alarm != "" {
+		t.Errorf("got %+v", st)
 	}
 }
 
