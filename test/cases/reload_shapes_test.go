@@ -87,6 +87,12 @@ func shapes() []shape {
 		{"nopreempt", plainly, sole(`["10.9.0.100"]`, "nopreempt", "state BACKUP"), vip, 0, false, is},
 		{"owner", prio(100), prio(255), vip, 0, false, is},
 		{"interface", plainly, interfaceOf("eth1", 3), vip, election, false, "10.9.0.100/32 eth1 eth1"},
+		{"IPv6 address moved", two(`["fe80::100", "2001:db8:9::100"]`, `["fe80::101"]`),
+			two(`["fe80::100"]`, `["fe80::101", "2001:db8:9::100"]`), lab.VIP6(), 0, true, "2001:db8:9::100/128 eth0 "},
+		{"IPv6 prefix length", sole(`["fe80::100", "2001:db8:9::100"]`), sole(`["fe80::100", "2001:db8:9::100/64"]`),
+			lab.VIP6(), swap, true, "2001:db8:9::100/64 eth0 "},
+		{"IPv6 lifetime", sole(`["fe80::100", "2001:db8:9::100"]`), sole(`["fe80::100", "2001:db8:9::100 preferred_lft forever"]`),
+			lab.VIP6(), swap, true, "2001:db8:9::100/128 eth0 "},
 		{"version", plainly, interfaceOf("eth0", 2), vip, 4*time.Second + election, true, is},
 	}
 }
