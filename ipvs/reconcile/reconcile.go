@@ -198,8 +198,9 @@ type loop struct {
 	readRetry time.Time // when a failed read may be tried again
 	readDelay time.Duration
 	nextCheck time.Time
-	nextFull  time.Time // when the cheap check no longer suffices
-	suspicion bool      // the cheap check saw a change
+	nextFull  time.Time        // when the cheap check no longer suffices
+	suspicion bool             // the cheap check saw a change
+	looks     [3]time.Duration // what the last ones took
 }
 
 // step brings the kernel as near to the wanted table as it will go now.
@@ -266,31 +267,6 @@ func (l *loop) takeReread() bool {
 	asked := l.reread
 	l.reread = false
 	return asked
-}
-
-// check looks whether others changed the table, when it is time to.
-func (l *loop) check() {
-	now := time.Now()
-	if l.state.stale || l.state.want == nil || now.Before(l.nextCheck) {
-		return
-	}
-	if !now.Before(l.nextFull) {
-		l.state.stale = true
-		return
-	}
-	same, err := l.kernel.Same(l.state.kernel.Table)
-	l.schedule(time.Since(now))
-	l.state.stale = err != nil || !same
-	l.suspicion = l.state.stale
-}
-
-// schedule sets the time of the next check by what the last one cost.
-func (l *loop) schedule(cost time.Duration) {
-	period := max(CheckPeriod, time.Duration(float64(cost)*2/MaxLoad))
-	l.nextCheck = time.Now().Add(period)
-	l.mu.Lock()
-	l.state.period = period
-	l.mu.Unlock()
 }
 
 // read replaces the acknowledged table by the kernel's and counts what others changed.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,6 +269,35 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hiccup makes one look cost time.
+type hiccup struct {
+	*ipvstest.Kernel
+	next atomic.Bool
+}
+
+func (h *hiccup) Same(t ipvs.Table) (bool, error) {
+	if h.next.Swap(false) {
+		time.Sleep(300 * time.Millisecond)
+	}
+	return h.Kernel.Same(t)
+}
+
+// TestOneSlowLook: a look that takes long once, as on a machine with too much to do, does not put off the repair.
+func TestOneSlowLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &hiccup{Kernel: ipvstest.New()}
+		r, _ := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		time.Sleep(time.Minute)
+		right := k.String()
+		k.next.Store(true)
+		time.Sleep(3 * time.Second) // the look is over
+		k.Flush()
+		time.Sleep(5 * time.Second)
+		expect(t, k.Kernel, right)
+	})
 }
 
 // wrong is a kernel whose cheap look always sees a difference.
