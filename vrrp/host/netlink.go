@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -33,6 +34,10 @@ type Netlink struct {
 	wmu    sync.Mutex
 	w      *conn
 	noMark bool // the kernel refuses IFA_PROTO
+
+	// writes moves before and after each change that was asked for: two readings with the same number have none
+	// between them.
+	writes atomic.Uint64
 
 	rmu  sync.Mutex
 	r    *conn
@@ -66,6 +71,8 @@ func (n *Netlink) Close() error {
 func (n *Netlink) AddAddress(index int, a Addr) error {
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
+	n.writes.Add(1)
+	defer n.writes.Add(1)
 	if n.noMark {
 		a.Proto = 0
 	}
@@ -87,6 +94,8 @@ func (n *Netlink) AddAddress(index int, a Addr) error {
 func (n *Netlink) DelAddress(index int, p netip.Prefix) error {
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
+	n.writes.Add(1)
+	defer n.writes.Add(1)
 	req := nl.NewNetlinkRequest(unix.RTM_DELADDR, unix.NLM_F_ACK)
 	addAddress(req, index, Addr{Prefix: p})
 	if err := n.w.exchange(req, nil); err != nil {

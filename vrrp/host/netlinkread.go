@@ -25,12 +25,13 @@ func (n *Netlink) State() (State, error) {
 		return State{}, fmt.Errorf("reading interfaces: %w", err)
 	}
 	err = retry(func() error {
+		s.writes = n.writes.Load()
 		s.At = time.Now()
 		return n.r.addresses(s.Links)
 	})
 	switch {
 	case errors.Is(err, errInterrupted) && n.good.Links != nil:
-		s.At = n.good.At
+		s.At, s.writes = n.good.At, n.good.writes
 		for name, l := range s.Links {
 			l.Addrs = nil
 			if old := n.good.Links[name]; old != nil && old.Index == l.Index {

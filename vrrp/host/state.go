@@ -57,6 +57,10 @@ type State struct {
 	// read is when the reading as a whole began. It is later than At when the addresses are those of an earlier
 	// reading because the kernel changed them faster than they could be read.
 	read time.Time
+
+	// writes counts what vipd itself had asked the kernel to change when the addresses were read. When it differs,
+	// two snapshots that show the same do not say that nothing happened in between.
+	writes uint64
 }
 
 func (s State) began() time.Time {

@@ -42,12 +42,12 @@ type Watcher struct {
 // WatcherCounters count since the start.
 type WatcherCounters struct {
 	Reads        uint64 // of the whole state
-	Published    uint64 // snapshots that differed from the one before
+	Published    uint64 // snapshots that differed from the one before, or came after a change of our own
 	Resubscribed uint64 // losses of events, each followed by a complete reading
 }
 
 // NewWatcher returns a watcher that reads from kernel and calls publish, on its own goroutine, with the first
-// snapshot and with each one that differs from the one before. publish must not block. log may be nil.
+// snapshot, with each one that differs from the one before, and with the first after a change of vipd's own. publish must not block. log may be nil.
 func NewWatcher(kernel Kernel, publish func(State), log *zap.Logger) *Watcher {
 	if log == nil {
 		log = zap.NewNop()
@@ -119,7 +119,9 @@ func (w *Watcher) read() bool {
 		return false
 	}
 	w.failing = false
-	if w.last.Links == nil || !s.Equal(w.last) {
+	// After a change of our own the manager knows another state than the last one published: an address that we
+	// put back and somebody deleted again must be told although it was missing before.
+	if w.last.Links == nil || !s.Equal(w.last) || s.writes != w.last.writes {
 		w.published.Add(1)
 		w.last = s
 		w.publish(s)

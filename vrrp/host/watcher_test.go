@@ -121,6 +121,79 @@ func TestWatcherAfterSlowReading(t *testing.T) {
 	}
 }
 
+// gate is a kernel whose readings wait while it is closed, as those of a watcher that gets no processor.
+type gate struct {
+	host.Kernel
+	mu sync.RWMutex
+}
+
+func (g *gate) State() (host.State, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.Kernel.State()
+}
+
+// TestO18LostAgainBeforeTheNextReading: an address is lost and put back, and lost again before the watcher reads
+// anew. It sees the same twice, the address missing, but must tell it twice.
+func TestO18LostAgainBeforeTheNextReading(t *testing.T) {
+	b := eth0(t)
+	eventually(t, "nothing else changes", func() bool {
+		s, err := b.State()
+		must(t, err)
+		settled := true
+		for _, l := range s.Links {
+			settled = settled && !slices.ContainsFunc(l.Addrs, func(a host.Addr) bool { return a.Tentative })
+		}
+		return settled
+	})
+	real := newReal(t).Netlink
+	g := &gate{Kernel: real}
+	j := &journal{}
+	m := host.NewManager(real, "", j.callbacks(), nil)
+	away := make(chan struct{}, 100)
+	vip := pfx("10.9.0.100/32")
+	w := host.NewWatcher(g, func(s host.State) {
+		if !s.Has("eth0", vip) {
+			g.mu.Lock() // the next reading has to wait
+			away <- struct{}{}
+		}
+		m.State(s)
+	}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.Run(ctx) })
+	wg.Go(func() { _ = w.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	has := func() bool {
+		s, err := b.State()
+		must(t, err)
+		return s.Has("eth0", vip)
+	}
+	<-away // the first snapshot
+	m.Configure([]host.Set{set("A", vip.String())})
+	m.Want("A", true)
+	eventually(t, "the address is there", has)
+	time.Sleep(100 * time.Millisecond) // the manager has looked itself
+	g.mu.Unlock()
+	time.Sleep(100 * time.Millisecond)
+
+	b.quick(t, "eth0", vip.String())
+	<-away
+	eventually(t, "the address is put back", has)
+	time.Sleep(100 * time.Millisecond)
+	b.quick(t, "eth0", vip.String())
+	g.mu.Unlock()
+	defer g.mu.Unlock()
+	select {
+	case <-away:
+	case <-time.After(3 * time.Second):
+		g.mu.Lock()
+		t.Fatal("the second loss was not told")
+	}
+	eventually(t, "the address is put back again", has)
+}
+
 // TestWatcherOverflow: events that did not fit are made up for by reading everything.
 func TestWatcherOverflow(t *testing.T) {
 	b := eth0(t)
