@@ -31,6 +31,7 @@ func (s *Scheduler) attempt(ctx context.Context, e *entry, job Job, begin time.T
 	r := healthcheck.Result{Detail: "the check ended without a result"}
 	var stack []byte
 	panicked := true
+	deadline := begin
 	defer func() {
 		if panicked {
 			if p := recover(); p != nil {
@@ -38,13 +39,13 @@ func (s *Scheduler) attempt(ctx context.Context, e *entry, job Job, begin time.T
 				stack = debug.Stack()
 			}
 		}
-		s.finish(ctx, e, r, panicked, stack)
+		s.finish(e, deadline, r, panicked, stack)
 	}()
 	if now := time.Now(); now.After(begin) {
 		// The server was never asked.
 		r = healthcheck.Result{Detail: "the attempt began after its deadline, this machine has too much to do", LocalFault: true}
 	} else {
-		deadline := s.extend(e, now.Add(job.Timeout))
+		deadline = now.Add(job.Timeout)
 		timed, cancel := context.WithDeadline(ctx, deadline)
 		defer cancel()
 		r = job.Checker.Check(timed)
@@ -52,21 +53,13 @@ func (s *Scheduler) attempt(ctx context.Context, e *entry, job Job, begin time.T
 	panicked = false
 }
 
-// extend moves the deadline of a running attempt and returns it.
-func (s *Scheduler) extend(e *entry, deadline time.Time) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.deadline = deadline
-	return deadline
-}
-
 // finish records the result of an attempt and puts the job back on the queue.
-func (s *Scheduler) finish(ctx context.Context, e *entry, r healthcheck.Result, panicked bool, stack []byte) {
+func (s *Scheduler) finish(e *entry, deadline time.Time, r healthcheck.Result, panicked bool, stack []byte) {
 	now := time.Now()
 	s.mu.Lock()
 	stopped := s.ctx.Err() != nil || e.removed
 	e.cancel()
-	e.running, e.cancel = false, nil
+	e.running, e.cancel, e.deadline = false, nil, deadline
 	s.inFlight[e.lane]--
 	if e.gone != nil {
 		close(e.gone)
