@@ -32,6 +32,15 @@ $(BIN)/staticcheck: test/tools/go.mod test/tools/go.sum
 	@mkdir -p $(BIN)
 	cd test/tools && $(GO) build -o ../../$(BIN)/staticcheck honnef.co/go/tools/cmd/staticcheck
 
+$(BIN)/gotestsum: test/tools/go.mod test/tools/go.sum
+	@mkdir -p $(BIN)
+	cd test/tools && $(GO) build -o ../../$(BIN)/gotestsum gotest.tools/gotestsum
+
+# Some tests judge times by packets on a machine that others may use as well. A
+# failed test is run once more, by itself; it is in the output, and one that
+# fails twice fails the run. More than a few failures are not tried again.
+TESTSUM = $(BIN)/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test
+
 lint: $(BIN)/staticcheck ## formatting, go vet and staticcheck must have nothing to say
 	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path '*/testdata/*')); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted (run gofmt -w):"; echo "$$unformatted"; exit 1; fi
@@ -44,8 +53,8 @@ race: build ## tests of the product's packages, with the race detector
 unit: build ## the same without it (allocation and timing tests count here)
 	$(GO) test -count=1 -timeout 5m $(UNIT)
 
-labs: build ## tests in network namespaces and in the user-mode kernel
-	$(GO) test -p 1 -count=1 -timeout 15m $(LAB)
+labs: build $(BIN)/gotestsum ## tests in network namespaces and in the user-mode kernel
+	$(TESTSUM) --packages='$(LAB)' -- -p 1 -count=1 -timeout 15m
 
 test: ## everything: lint, race, unit, labs (installs what is missing)
 	@$(MAKE) --no-print-directory setup
