@@ -47,11 +47,11 @@ lint: $(BIN)/staticcheck ## formatting, go vet and staticcheck must have nothing
 	$(GO) vet ./...
 	$(BIN)/staticcheck ./...
 
-race: build ## tests of the product's packages, with the race detector
-	$(GO) test -race -count=1 -timeout 5m $(UNIT)
+race: build $(BIN)/gotestsum ## tests of the product's packages, with the race detector
+	$(TESTSUM) --packages='$(UNIT)' -- -race -count=1 -timeout 5m
 
-unit: build ## the same without it (allocation and timing tests count here)
-	$(GO) test -count=1 -timeout 5m $(UNIT)
+unit: build $(BIN)/gotestsum ## the same without it (allocation and timing tests count here)
+	$(TESTSUM) --packages='$(UNIT)' -- -count=1 -timeout 5m
 
 labs: build $(BIN)/gotestsum ## tests in network namespaces and in the user-mode kernel
 	$(TESTSUM) --packages='$(LAB)' -- -p 1 -count=1 -timeout 15m
