@@ -75,6 +75,9 @@ func (d *Daemon) instances(s *status.Status) {
 				s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s on %s: %v", r.Name, out.Address, a.Dev, a.Err))
 			}
 			i.Addresses = append(i.Addresses, out)
+			if now := d.feed.State(); now != nil {
+				s.Alarms = append(s.Alarms, strays(now.Links, &r, a.Dev, a.Address.Prefix)...)
+			}
 		}
 		g := announced[r.Name]
 		i.Counters["announcements_sent"] = int64(g.Sent)
