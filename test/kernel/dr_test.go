@@ -174,18 +174,19 @@ func unblock(n *lab.Node) { n.Exec("iptables-legacy", "-F", "INPUT") }
 // its IPVS table, ready before, needs no change. The group that it had notices
 // nothing.
 func TestDRDirectorKilled(t *testing.T) {
+	s := newSite(t, 2)
+	services := []string{web(vipA(), "rr", 1, 1, 1), web(vipB(), "wrr", 3, 2, 1)}
+	daemons := s.start(pair(0, brisk, services...), pair(1, brisk, services...))
 	for _, c := range []struct {
 		name    string
 		machine bool // the machine dies, not only the process
 	}{{"process killed", false}, {"machine dead", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t, 2)
-			services := []string{web(vipA(), "rr", 1, 1, 1), web(vipB(), "wrr", 3, 2, 1)}
-			daemons := s.start(pair(0, brisk, services...), pair(1, brisk, services...))
 			for _, d := range s.d {
 				d.WaitWeights(5*time.Second, tcp(vipA()), weights(1, 1, 1))
 				d.WaitWeights(5*time.Second, tcp(vipB()), weights(3, 2, 1))
 			}
+			had := scheduled(s.d[1], tcp(vipA()))
 			seen := s.cl.Capture()
 			toA := s.cl.Steady(at(vipA(), 80), 20*time.Millisecond, 200*time.Millisecond)
 			toB := s.cl.Steady(at(vipB(), 80), 20*time.Millisecond, patience)
@@ -215,7 +216,7 @@ func TestDRDirectorKilled(t *testing.T) {
 			if bad := lab.Failed(b); len(bad) > 0 {
 				t.Errorf("%d of %d connections to B, which stayed, failed; the first %v after the death: %v", len(bad), len(b), bad[0].At.Sub(died), bad[0].Err)
 			}
-			s.Eventually(10*time.Second, "connections to A go through d2", func() bool { return scheduled(s.d[1], tcp(vipA())) > 0 })
+			s.Eventually(10*time.Second, "connections to A go through d2", func() bool { return scheduled(s.d[1], tcp(vipA())) > had })
 
 			// It comes back and takes its group again; its own table is right, too.
 			if c.machine {
