@@ -139,6 +139,9 @@ func (c *Checker) explain(ctx context.Context, start time.Time, err error, got i
 	case err == io.EOF || err == errCut:
 		return fmt.Errorf("%w (got %d bytes)", errCut, got)
 	}
+	if header, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return fmt.Errorf("the server does not speak TLS on this port, it begins with %q: check it with HTTP_GET", header.RecordHeader)
+	}
 	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("%w (got %d bytes)", pathErr.Err, got)
 	}

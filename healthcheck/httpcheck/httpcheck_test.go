@@ -272,6 +272,19 @@ func TestO42SNI(t *testing.T) {
 	}
 }
 
+// TestPlainServer: SSL_GET of a port that speaks plain HTTP names the remedy.
+func TestPlainServer(t *testing.T) {
+	addr := checktest.Serve(t, nil, func(conn net.Conn) {
+		_, _ = conn.Read(make([]byte, 1))
+		_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	r := check(t, httpcheck.Config{Target: addr, TLS: true, URLs: []httpcheck.URL{{}}}, 5*time.Second)
+	if want := `the server does not speak TLS on this port, it begins with "HTTP/": check it with HTTP_GET`; r.OK || !strings.HasSuffix(r.Detail, want) {
+		t.Errorf("got %q", r.Detail)
+	}
+}
+
 func TestOldTLS(t *testing.T) {
 	secure := checktest.TLSConfig(t, "www.example.org")
 	secure.MinVersion, secure.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
