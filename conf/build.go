@@ -58,6 +58,15 @@ var rules = []rule{
 	{"vrrp_instance.nopreempt/state", "nopreempt with state MASTER or priority 255 (warning)"},
 	{"vrrp_instance.virtual_router_id/taken", "a VRID is used once per interface and family"},
 	{"vrrp_instance.track_script/unknown", "track_script names a vrrp_script"},
+	{"vip_spread.directors/unknown", "this machine is one of the directors, by router_id or host name"},
+	{"vip_spread.groups/vrids", "every group needs a VRID"},
+	{"vip_spread.groups/addresses", "every group needs an address"},
+	{"vip_spread.groups/room", "an advert must hold the addresses of a group"},
+	{"vip_spread.groups/taken", "the instances of a spread have names of their own"},
+	{"vip_spread.virtual_ipaddress/family", "the addresses of one spread are of one family"},
+	{"vip_spread.virtual_ipaddress/linklocal", "the first IPv6 address of each group should be link-local (warning)"},
+	{"vip_spread.virtual_ipaddress/none", "a spread has addresses"},
+	{"vip_spread.nopreempt/uneven", "with nopreempt groups do not return to their directors (warning)"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -116,6 +125,11 @@ func (b *builder) build(top *values) {
 	for _, v := range get[[]*values](top, "vrrp_instance") {
 		b.config.Instances = append(b.config.Instances, b.instance(v))
 	}
+	spreads := get[[]*values](top, "vip_spread")
+	for _, v := range spreads {
+		b.spread(v)
+	}
+	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
 	b.servers(get[[]*values](top, "virtual_server"))
 }
 

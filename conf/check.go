@@ -96,6 +96,9 @@ func (c *checker) foreign(b *block, table *item, name string, it *item, path str
 	d := Diagnostic{Rule: b.name + "/unknown", Path: path}
 	word := fmt.Sprintf("%q", name)
 	known := lookupKeyword(b.name, name)
+	if known == nil && b.borrows != "" {
+		known = lookupKeyword(b.borrows, name)
+	}
 	switch {
 	case known == nil:
 		d.Message, d.Detail, meant = c.unknown(b, table, name)
@@ -106,6 +109,9 @@ func (c *checker) foreign(b *block, table *item, name string, it *item, path str
 	case known.fate == instead:
 		d.Rule = b.name + "/instead"
 		d.Message = word + " is a keepalived keyword that vipd does not have"
+		if b.borrows != "" && slices.Contains(known.blocks, b.name) {
+			d.Message = word + " cannot be given here"
+		}
 		d.Detail = known.advice
 	case known.fate == noEffect:
 		d.Rule, d.Severity = b.name+"/noeffect", Warning
@@ -125,7 +131,7 @@ func (c *checker) unknown(b *block, table *item, name string) (message, detail, 
 	if s := suggest(name, unused(b, table)); s != "" {
 		return message + `; did you mean "` + s + `"?`, "", s
 	}
-	if s := suggest(name, append(b.names(), keywordsOf(b.name)...)); s != "" {
+	if s := suggest(name, slices.Concat(b.names(), keywordsOf(b.name), keywordsOf(b.borrows))); s != "" {
 		return message + `; did you mean "` + s + `"?`, "", ""
 	}
 	for _, other := range blocks() {
@@ -183,7 +189,7 @@ func homes(b *block, name string) string {
 		if other == b {
 			continue
 		}
-		if other.find(name) != nil || lookupKeyword(other.name, name) != nil {
+		if k := other.find(name); k != nil && !other.shares(k) || k == nil && other.borrows == "" && lookupKeyword(other.name, name) != nil {
 			found = append(found, other.title())
 		}
 	}

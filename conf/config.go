@@ -3,6 +3,8 @@ package conf
 import (
 	"net/netip"
 	"time"
+
+	"vipd/conf/spread"
 )
 
 // Config is a finished, valid configuration. It is immutable: nobody changes a
@@ -12,6 +14,7 @@ type Config struct {
 	Global         Global          // [global_defs]
 	Instances      []Instance      // [vrrp_instance.*], sorted by name
 	Scripts        []Script        // [vrrp_script.*], sorted by name
+	Spreads        []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
 	VirtualServers []VirtualServer // [[virtual_server]], in file order
 	Warnings       []Diagnostic    // traps that are no errors
 }
@@ -46,6 +49,31 @@ type Instance struct {
 	TrackInterfaces  []TrackRef // track_interface
 	TrackScripts     []TrackRef // track_script
 	Notify           Notify
+}
+
+// Spread is one [vip_spread.NAME]. What follows from it for this machine is in
+// the instances that its groups name.
+type Spread struct {
+	Name      string
+	Interface string
+	Directors []Director // directors, in the order of the list
+	Self      int        // which of them this machine is; -1: none (only with Env.Spectator)
+	Scheme    string     // "even" or "pairs"
+	Groups    []SpreadGroup
+	Plan      *spread.Plan // who owns which group, now and after failures
+}
+
+// Director is one entry of directors.
+type Director struct {
+	Name   string // matched to router_id or the host name
+	Weight int    // 1..100
+}
+
+// SpreadGroup is one group of a spread.
+type SpreadGroup struct {
+	Instance  string // name of the instance: NAME-01
+	VRID      uint8
+	Addresses []netip.Prefix
 }
 
 // VIP is one line of virtual_ipaddress.

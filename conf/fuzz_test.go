@@ -73,7 +73,7 @@ func checkRoundTrip(t failer, c *Config) {
 		t.Fatalf("the printed configuration is refused:\n%s\n%s", diags.Text(), text)
 	}
 	a, b := *c, *again
-	a.Files, b.Files, a.Warnings, b.Warnings = nil, nil, nil, nil
+	a.Files, b.Files, a.Warnings, b.Warnings, a.Spreads = nil, nil, nil, nil, nil
 	if !reflect.DeepEqual(a, b) {
 		t.Fatalf("the printed configuration means something else:\n%s\nfile:\n%s", cmp.Diff(a, b, cmp.Exporter(func(reflect.Type) bool { return true })), text)
 	}

@@ -26,6 +26,7 @@ var (
 	inFile     = []string{"file"}
 	inGlobal   = []string{"global_defs"}
 	inInstance = []string{"vrrp_instance"}
+	inSpread   = []string{"vip_spread"}
 	inServers  = []string{"virtual_server", "real_server"}
 	inChecks   = []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"}
 )
@@ -77,6 +78,10 @@ var keywords = []keyword{
 	{instead, inInstance, "track_bfd", "use track_script or track_interface"},
 	{noEffect, inInstance, "native_ipv6 debug linkbeat_use_polling lvs_sync_daemon_interface", "keepalived dropped it"},
 	{noEffect, inInstance, "kernel_rx_buf_size", "vipd sizes its buffers itself"},
+
+	{instead, inSpread, "priority state", "every director's priority follows from its place in directors and its weight; \"vipd spread\" shows who owns what"},
+	{instead, inSpread, "mcast_src_ip unicast_src_ip", "the file is the same on all directors, and each sends from the first address of its interface"},
+	{instead, inSpread, "virtual_ipaddress_excluded no_virtual_ipaddress", "a spread deals out the addresses of virtual_ipaddress; write a vrrp_instance for others"},
 
 	{later, []string{"vrrp_script"}, "user", ""},
 

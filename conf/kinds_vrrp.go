@@ -193,6 +193,9 @@ type vip struct {
 // vipOptions are the options of an address; true: a value follows.
 var vipOptions = map[string]bool{"dev": true, "label": true, "scope": true, "brd": true, "broadcast": true, "preferred_lft": true, "noprefixroute": false, "no_track": false}
 
+// vipFlags are the options without a value.
+var vipFlags = []string{"noprefixroute", "no_track"}
+
 // vipLater are options that keepalived has and vipd has not yet.
 var vipLater = []string{"peer", "home", "-nodad", "mngtmpaddr", "autojoin", "use_vmac"}
 
@@ -211,8 +214,8 @@ func parseVIPs(f field) (any, bool) {
 
 // vip reads one entry.
 func (f field) vip() (vip, bool) {
-	v := vip{it: f.it, path: f.path, VIP: VIP{Scope: "global"}}
-	words, ok := f.words("address", "noprefixroute", "no_track")
+	v := vip{it: f.it, path: f.path}
+	words, ok := f.words("address", vipFlags...)
 	if !ok {
 		return v, false
 	}
@@ -220,6 +223,13 @@ func (f field) vip() (vip, bool) {
 		f.bad("syntax", "is empty")
 		return v, false
 	}
+	return f.vipWords(words)
+}
+
+// vipWords reads the words of one entry.
+func (f field) vipWords(words []string) (vip, bool) {
+	v := vip{it: f.it, path: f.path, VIP: VIP{Scope: "global"}}
+	ok := false
 	if v.Prefix, ok = vipPrefix(words[0]); !ok {
 		message := strconv.Quote(words[0]) + " is no address"
 		if strings.Count(words[0], ":") == 1 {

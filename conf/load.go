@@ -7,8 +7,9 @@ import (
 
 // Env is what Load knows about the machine and the caller beyond the files.
 type Env struct {
-	Hostname string // default of router_id
-	Dir      string // directory, absolute, that relative paths start from; "" is the root of the fs.FS
+	Hostname  string // default of router_id
+	Spectator bool   // the file is only looked at: this machine need not be one of the directors of a vip_spread
+	Dir       string // directory, absolute, that relative paths start from; "" is the root of the fs.FS
 }
 
 // Load reads the file at path and all it includes, and returns a finished

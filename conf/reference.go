@@ -21,6 +21,9 @@ func Reference() string {
 		b.WriteString(block.doc + "\n\n")
 		b.WriteString("| key | value | default | meaning |\n| --- | --- | --- | --- |\n")
 		for _, k := range block.keys {
+			if block.shares(k) {
+				continue
+			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", keyCell(k), cell(k.valueCell()), cell(k.defaultCell()), cell(k.meaningCell()))
 		}
 	}

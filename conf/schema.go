@@ -29,11 +29,12 @@ type key struct {
 
 // block is a table of the file and the keys it may hold.
 type block struct {
-	name   string // keepalived's word: vrrp_instance
-	header string // how it is written: [vrrp_instance.NAME]
-	doc    string
-	keys   []*key
-	named  bool // a table of tables with names of the user's choice
+	name    string // keepalived's word: vrrp_instance
+	header  string // how it is written: [vrrp_instance.NAME]
+	doc     string
+	keys    []*key
+	named   bool   // a table of tables with names of the user's choice
+	borrows string // name of the block whose keys it takes beside its own
 }
 
 // find returns the key that is called name, by whichever spelling.
@@ -156,6 +157,7 @@ var rootBlock = &block{
 		{name: "global_defs", kind: tableKind, block: globalBlock, doc: "Settings for the whole process and defaults of all instances."},
 		{name: "vrrp_script", kind: namedKind, block: scriptBlock, doc: "Programs whose result moves the priority of instances."},
 		{name: "vrrp_instance", kind: namedKind, block: instanceBlock, doc: "Virtual routers: who owns which addresses."},
+		{name: "vip_spread", kind: namedKind, block: spreadBlock, doc: "Addresses that are spread over several directors by one file for all of them."},
 		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
 	},
 }
