@@ -20,7 +20,9 @@ func (n *Node) holds(addr netip.Addr) (bool, error) {
 		family = netlink.FAMILY_V6
 	}
 	list, err := n.handle.AddrList(nil, family)
-	for tries := 0; errors.Is(err, netlink.ErrDumpInterrupted) && tries < 5; tries++ {
+	// While a thousand addresses come or go every listing may be interrupted.
+	for tries := 0; errors.Is(err, netlink.ErrDumpInterrupted) && tries < 200; tries++ {
+		time.Sleep(time.Millisecond)
 		list, err = n.handle.AddrList(nil, family)
 	}
 	if err != nil {
