@@ -3,6 +3,8 @@ package reconcile
 import (
 	"slices"
 	"time"
+
+	"vipd/ipvs"
 )
 
 // check looks whether others changed the table, when it is time to.
@@ -30,4 +32,22 @@ func (l *loop) schedule(cost time.Duration) {
 	l.mu.Lock()
 	l.state.period = period
 	l.mu.Unlock()
+}
+
+// lookFirst has the kernel read before anything is taken from a pool when others changed it: the server that we think
+// carries the load may be gone.
+func (l *loop) lookFirst() {
+	if l.state.stale || l.state.want == nil || l.state.kernel.Table == nil {
+		return
+	}
+	known := l.state.kernel.Table
+	for _, op := range ipvs.Diff(known, l.state.want, func(k ipvs.Key) bool { return l.state.owned[k] }) {
+		if op.Kind != ipvs.DelDestination && (op.Kind != ipvs.EditDestination || op.Destination.Usable()) {
+			continue
+		}
+		if same, err := l.kernel.Same(known); err != nil || !same {
+			l.state.stale = true
+		}
+		return
+	}
 }

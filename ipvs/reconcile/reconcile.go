@@ -219,6 +219,7 @@ func (l *loop) step(refresh bool) error {
 		l.readRetry = time.Time{}
 	}
 	l.check()
+	l.lookFirst()
 	var readErr error
 	for range passes {
 		if l.state.stale && !time.Now().Before(l.readRetry) {
