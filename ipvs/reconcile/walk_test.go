@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,8 +107,8 @@ type walker struct {
 	want    ipvs.Table // nil before the first Set
 	foreign ipvs.Table
 	wrong   []error
-	blind   bool // the kernel cannot be read
-	edited  bool // others have changed our services since it was last healed
+	blind   atomic.Bool // the kernel cannot be read
+	edited  atomic.Bool // others have changed our services since it was last healed
 }
 
 func walk(t *testing.T, actions []action) error {
@@ -138,7 +139,7 @@ func (w *walker) observe(op ipvs.Op, err error, before, after ipvs.Pool) {
 		w.wrong = append(w.wrong, fmt.Errorf("%s touches a foreign service", op))
 	}
 	// What others did to a kernel that cannot be read, nobody can know.
-	excused := w.blind && w.edited
+	excused := w.blind.Load() && w.edited.Load()
 	if before.Usable() && w.want[key].Usable() && !after.Usable() && !excused {
 		w.wrong = append(w.wrong, fmt.Errorf("%s (answer %v) empties the pool", op, err))
 	}
@@ -159,12 +160,13 @@ func (w *walker) act(t *testing.T, a action) {
 	case "heal":
 		w.k.Fail(nil)
 		w.k.FailRead(nil)
-		w.blind, w.edited = false, false
+		w.blind.Store(false)
+		w.edited.Store(false)
 	case "blind":
-		w.blind = true
+		w.blind.Store(true)
 		w.k.FailRead(errors.New("unreadable"))
 	case "edit":
-		w.edited = true
+		w.edited.Store(true)
 		for _, op := range a.ops {
 			// Who adds a service that we do not have makes it his own.
 			if _, ours := w.r.Status().Kernel.Table[op.Service.Key]; ours || op.Kind != ipvs.AddService {
@@ -175,7 +177,7 @@ func (w *walker) act(t *testing.T, a action) {
 		w.k.Edit(a.ops...)
 		w.foreign = onlyForeign(w.k.Table())
 	case "flush":
-		w.edited = true
+		w.edited.Store(true)
 		w.k.Flush()
 		w.foreign = ipvs.Table{}
 	case "sleep":
