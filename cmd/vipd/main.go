@@ -81,7 +81,7 @@ func newRoot() *cobra.Command {
 		socket = control.DefaultSocket
 	}
 	root.PersistentFlags().StringVar(&socket, "socket", socket, "control socket (also VIPD_SOCKET)")
-	root.AddCommand(runCommand(&socket), checkCommand(), statusCommand(&socket), reloadCommand(&socket),
+	root.AddCommand(runCommand(&socket), checkCommand(), spreadCommand(), statusCommand(&socket), reloadCommand(&socket),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "vipd "+version) },
