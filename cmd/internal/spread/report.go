@@ -25,6 +25,7 @@ type Spread struct {
 	Directors []Director `json:"directors"`
 	Groups    []Group    `json:"groups"`
 	Scenarios []Scenario `json:"scenarios"` // all up, each failure of one director, each of two
+	Change    *Change    `json:"change,omitempty"`
 }
 
 // Director is one director.

@@ -172,6 +172,51 @@ func TestNothingToShow(t *testing.T) {
 	}
 }
 
+// TestCompare: a director at the end moves the least; a changed number of groups
+// gives addresses other VRIDs and is said to.
+func TestCompare(t *testing.T) {
+	old := New("old.toml", load(t, example), "WEB")
+	for _, c := range []struct {
+		name, from, to string
+		moves          int
+		regrouped      int
+		added, removed int
+	}{
+		{"nothing", "", "", 0, 0, 0, 0},
+		{"one more", `"lvs-4"]`, `"lvs-4", "lvs-5"]`, 2, 0, 0, 0},
+		{"in another's place", `"lvs-1", "lvs-2", "lvs-3", "lvs-4"]`, `"lvs-1", "lvs-2", "lvs-9", "lvs-4"]`, 3, 0, 0, 0},
+		{"addresses at the end", `"203.0.113.64/27"]`, `"203.0.113.64/27", "203.0.113.96"]`, 0, 0, 1, 0},
+		{"addresses before", `"203.0.113.64/27"]`, `"203.0.113.63", "203.0.113.64/27"]`, 0, 32, 1, 0},
+		{"fewer addresses", `"203.0.113.64/27"]`, `"203.0.113.64/28"]`, 0, 0, 0, 16},
+		{"groups", `groups = 12`, `groups = 13`, 0, 32 - 12, 0, 0},
+		{"interface", `"bond0"`, `"bond7"`, 0, 32, 0, 0},
+	} {
+		r := New("new.toml", load(t, strings.Replace(example, c.from, c.to, 1)), "WEB")
+		r.Compare(old)
+		got := r.Spreads[0].Change
+		if c.name != "groups" && len(got.Moves) != c.moves || len(got.Regrouped) != c.regrouped || got.Added != c.added || got.Removed != c.removed || !got.Known {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if stop := strings.Contains(text.String(), "STOP: "); stop != (c.regrouped > 0) {
+			t.Errorf("%s: stop %v", c.name, stop)
+		}
+		if c.name == "groups" || c.name == "one more" {
+			_, end, _ := strings.Cut(text.String(), "Compared with")
+			golden(t, strings.ReplaceAll("compare "+c.name, " ", "-")+".txt", "Compared with"+end)
+		}
+	}
+	r := New("new.toml", load(t, example), "OLD")
+	r.Compare(old)
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil || !strings.HasSuffix(text.String(), "\nold.toml has no vip_spread OLD.\n") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
 // TestColoursDiffer: neighbours in the list can be told apart.
 func TestColoursDiffer(t *testing.T) {
 	seen := map[string]bool{}

@@ -47,6 +47,7 @@ func (s *Spread) writeText(w io.Writer) error {
 		return err
 	}
 	s.writeMoves(w)
+	s.writeChange(w)
 	return nil
 }
 
@@ -75,10 +76,7 @@ func (s *Spread) writeGroups(w io.Writer) error {
 		for _, m := range g.Members[1:] {
 			then = append(then, m.Name)
 		}
-		addresses := strings.Join(g.Addresses[:min(len(g.Addresses), shownAddresses)], " ")
-		if more := len(g.Addresses) - shownAddresses; more > 0 {
-			addresses += fmt.Sprintf(" and %d more", more)
-		}
+		addresses := strings.Join(g.Addresses[:min(len(g.Addresses), shownAddresses)], " ") + more(len(g.Addresses))
 		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\n", g.Instance, g.VRID, g.Members[0].Name, strings.Join(then, " "), addresses)
 	}
 	return tw.Flush()
