@@ -14,6 +14,7 @@ type builder struct {
 	scripts map[string]*values
 	vips    map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
 	vrids   map[virtualRouter]*values // who has a VRID
+	said    map[string]bool           // what need not be said twice
 	guessed bool                      // the family of this instance is not known: its addresses are wrong
 	unclear bool                      // some virtual addresses could not be read
 }
@@ -56,6 +57,14 @@ var rules = []rule{
 	{"vrrp_instance.no_virtual_ipaddress/contradiction", "no_virtual_ipaddress with addresses"},
 	{"vrrp_instance.preempt/contradiction", "preempt and nopreempt agree"},
 	{"vrrp_instance.nopreempt/state", "nopreempt with state MASTER or priority 255 (warning)"},
+	{"vrrp_instance.nopreempt/weight", "weights and nopreempt together may never move the addresses (warning)"},
+	{"vrrp_instance.preempt_delay/void", "preempt_delay with nopreempt, state MASTER or priority 255 (warning)"},
+	{"vrrp_instance.timer_expired_backup/void", "timer_expired_backup without nopreempt (warning)"},
+	{"vrrp_instance.owner_ignore_adverts/void", "owner_ignore_adverts below priority 255 (warning)"},
+	{"vrrp_instance.higher_prio_send_advert/always", "the last advert is always sent (warning)"},
+	{"global_defs.vrrp_higher_prio_send_advert/always", "the last advert is always sent (warning)"},
+	{"vrrp_instance.strict_mode/rfc", "what vrrp_strict and strict_mode forbid"},
+	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
 	{"vrrp_instance.virtual_router_id/taken", "a VRID is used once per interface and family"},
 	{"vrrp_instance.track_script/unknown", "track_script names a vrrp_script"},
 	{"vip_spread.directors/unknown", "this machine is one of the directors, by router_id or host name"},
@@ -116,6 +125,9 @@ func (b *builder) build(top *values) {
 	if b.global.has("router_id") {
 		b.config.Global.RouterID = get[string](b.global, "router_id")
 	}
+	b.config.Global.StartupDelay = get[time.Duration](b.global, "vrrp_startup_delay")
+	b.config.Global.DelayAfterBoot = get[time.Duration](b.global, "vrrp_delay_after_boot")
+	b.said = map[string]bool{}
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v
@@ -130,6 +142,7 @@ func (b *builder) build(top *values) {
 		b.spread(v)
 	}
 	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
+	b.delays(top)
 	b.servers(get[[]*values](top, "virtual_server"))
 }
 

@@ -39,6 +39,7 @@ func (b *builder) instance(v *values) Instance {
 		in.LowerPrioNoAdv = get[bool](v, "lower_prio_no_advert")
 	}
 	b.priority(v, &in)
+	b.timing(v, &in)
 	b.addresses(v, &in)
 	b.version(v, &in)
 	b.authentication(v, &in)
@@ -46,6 +47,8 @@ func (b *builder) instance(v *values) Instance {
 	b.router(v, &in)
 	b.trackers(v, &in)
 	b.untracked(v, &in)
+	b.weighted(v, &in)
+	b.strict(v, &in)
 	return in
 }
 

@@ -16,13 +16,22 @@ type Config struct {
 	Scripts        []Script        // [vrrp_script.*], sorted by name
 	Spreads        []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
 	VirtualServers []VirtualServer // [[virtual_server]], in file order
+	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
 	Warnings       []Diagnostic    // traps that are no errors
 }
 
 // Global holds what [global_defs] says about the process as a whole. Defaults
 // for instances are already applied to the instances.
 type Global struct {
-	RouterID string // router_id; the host name when unset
+	RouterID       string        // router_id; the host name when unset
+	StartupDelay   time.Duration // vrrp_startup_delay: instances wait so long after the start
+	DelayAfterBoot time.Duration // vrrp_delay_after_boot: ... after the boot of the machine
+}
+
+// LinkDelay is one line of interface_up_down_delays.
+type LinkDelay struct {
+	Interface string
+	Down, Up  time.Duration // 0..255 s
 }
 
 // Instance is one [vrrp_instance.NAME], with every default filled in.
@@ -38,13 +47,16 @@ type Instance struct {
 	DownTimerAdverts int  // missed adverts before takeover, 3
 	NoPreempt        bool // cleared by state MASTER or priority 255 (with a warning)
 	AuthPass         string
-	ChecksumAsV2     bool       // v3_checksum_as_v2: send without the IPv4 pseudo-header
-	Group            netip.Addr // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
-	Source           netip.Addr // mcast_src_ip; invalid: the interface's primary address
-	SkipCheckAddr    bool       // skip_check_adv_addr
-	LowerPrioNoAdv   bool       // lower_prio_no_advert
-	VIPs             []VIP      // virtual_ipaddress: carried in adverts
-	Excluded         []VIP      // virtual_ipaddress_excluded
+	ChecksumAsV2     bool          // v3_checksum_as_v2: send without the IPv4 pseudo-header
+	Group            netip.Addr    // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
+	Source           netip.Addr    // mcast_src_ip; invalid: the interface's primary address
+	SkipCheckAddr    bool          // skip_check_adv_addr
+	LowerPrioNoAdv   bool          // lower_prio_no_advert
+	PreemptDelay     time.Duration // preempt_delay; 0 with nopreempt, state MASTER or priority 255
+	LatePriority     uint8         // timer_expired_backup; 0: off, and without nopreempt
+	IgnoreAdverts    bool          // owner_ignore_adverts, with priority 255 only
+	VIPs             []VIP         // virtual_ipaddress: carried in adverts
+	Excluded         []VIP         // virtual_ipaddress_excluded
 	Announce         Announce
 	TrackInterfaces  []TrackRef // track_interface
 	TrackScripts     []TrackRef // track_script

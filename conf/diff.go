@@ -32,7 +32,13 @@ func Diff(old, new *Config) []Change {
 	if old.Global != new.Global {
 		var d details
 		d.add("router_id", old.Global.RouterID, new.Global.RouterID)
+		d.add("vrrp_startup_delay", old.Global.StartupDelay, new.Global.StartupDelay)
+		d.add("vrrp_delay_after_boot", old.Global.DelayAfterBoot, new.Global.DelayAfterBoot)
 		changes = append(changes, Change{"global_defs", "changed", d})
+	}
+	var d details
+	if d.list("interface_up_down_delays", texts(old.LinkDelays), texts(new.LinkDelays)); len(d) > 0 {
+		changes = append(changes, Change{"interfaces", "changed", d})
 	}
 	changes = append(changes, diffNamed("vrrp_script", old.Scripts, new.Scripts, func(s Script) string { return s.Name }, diffScript)...)
 	changes = append(changes, diffNamed("vrrp_instance", old.Instances, new.Instances, func(i Instance) string { return i.Name }, diffInstance)...)
@@ -165,6 +171,9 @@ func diffInstance(a, b Instance) (d details) {
 	d.add("advert_int", a.AdvertInterval, b.AdvertInterval)
 	d.add("down_timer_adverts", a.DownTimerAdverts, b.DownTimerAdverts)
 	d.add("nopreempt", a.NoPreempt, b.NoPreempt)
+	d.add("preempt_delay", a.PreemptDelay, b.PreemptDelay)
+	d.add("timer_expired_backup", a.LatePriority, b.LatePriority)
+	d.add("owner_ignore_adverts", a.IgnoreAdverts, b.IgnoreAdverts)
 	if a.AuthPass != b.AuthPass {
 		d = append(d, "authentication changed") // a password has no place in a log
 	}

@@ -13,8 +13,11 @@ import (
 // Warnings. Passwords are in it.
 func (c *Config) TOML() string {
 	p := &printer{}
+	p.linkDelays(c.LinkDelays)
 	p.table("[global_defs]")
 	p.text("router_id", c.Global.RouterID)
+	p.delay("vrrp_startup_delay", c.Global.StartupDelay)
+	p.delay("vrrp_delay_after_boot", c.Global.DelayAfterBoot)
 	for _, s := range c.Scripts {
 		p.script(s)
 	}
@@ -51,6 +54,25 @@ func (p *printer) text(key, value string) {
 func (p *printer) num(key string, n int)            { p.raw(key, strconv.Itoa(n)) }
 func (p *printer) flag(key string, on bool)         { p.raw(key, strconv.FormatBool(on)) }
 func (p *printer) time(key string, d time.Duration) { p.raw(key, timeTOML(d)) }
+
+// delay writes a time, unless it is 0.
+func (p *printer) delay(key string, d time.Duration) {
+	if d > 0 {
+		p.time(key, d)
+	}
+}
+
+// linkDelays writes interface_up_down_delays.
+func (p *printer) linkDelays(delays []LinkDelay) {
+	if len(delays) > 0 {
+		p.raw("interface_up_down_delays", quoteAll(texts(delays)))
+	}
+}
+
+// String returns the line of interface_up_down_delays.
+func (d LinkDelay) String() string {
+	return d.Interface + " " + seconds(d.Down) + " " + seconds(d.Up)
+}
 
 // command writes an argument vector, unless it is empty.
 func (p *printer) command(key string, argv []string) {
@@ -135,6 +157,13 @@ func (p *printer) instance(in Instance) {
 	p.time("advert_int", in.AdvertInterval)
 	p.num("down_timer_adverts", in.DownTimerAdverts)
 	p.flag("nopreempt", in.NoPreempt)
+	p.delay("preempt_delay", in.PreemptDelay)
+	if in.LatePriority > 0 {
+		p.num("timer_expired_backup", int(in.LatePriority))
+	}
+	if in.IgnoreAdverts {
+		p.flag("owner_ignore_adverts", true)
+	}
 	p.flag("v3_checksum_as_v2", in.ChecksumAsV2)
 	p.text("mcast_dst_ip", in.Group.String())
 	if in.Source.IsValid() {

@@ -14,6 +14,10 @@ import (
 func TestRandomConfigRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		c := &Config{Global: Global{RouterID: text(r)}}
+		c.Global.StartupDelay, c.Global.DelayAfterBoot = duration(r, 0, time.Hour, time.Millisecond), duration(r, 0, time.Hour, time.Second)
+		for i := range rapid.IntRange(0, 2).Draw(r, "delays") {
+			c.LinkDelays = append(c.LinkDelays, LinkDelay{fmt.Sprintf("x%d", i), duration(r, 0, 255*time.Second, time.Microsecond), duration(r, 0, 255*time.Second, time.Microsecond)})
+		}
 		for i := range rapid.IntRange(0, 2).Draw(r, "scripts") {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -89,6 +93,14 @@ func randomInstance(r *rapid.T, i int, scripts []Script) Instance {
 		in.ChecksumAsV2 = coin(r) && !in.IPv6
 	}
 	in.NoPreempt = coin(r) && !in.WantMaster && in.Priority < 255
+	switch {
+	case in.NoPreempt:
+		in.LatePriority = uint8(number(r, 0, 254))
+	case in.Priority == 255:
+		in.IgnoreAdverts = coin(r)
+	case !in.WantMaster:
+		in.PreemptDelay = duration(r, 0, 1000*time.Second, time.Millisecond)
+	}
 	for j := range number(r, 0, 3) {
 		in.VIPs = append(in.VIPs, randomVIP(r, in.IPv6, i, j))
 	}

@@ -30,6 +30,8 @@ func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.Dro
 		return packet.DropOwnSource
 	case m.state != Backup && m.state != Master:
 		return packet.DropNotRunning
+	case m.cfg.IgnoreAdverts && m.cfg.Owner():
+		return packet.DropOwner
 	}
 	if m.cfg.SkipCheckAddr || len(a.Addrs) == 0 || len(m.own) == 0 {
 		m.mismatch = false

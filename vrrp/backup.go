@@ -42,23 +42,48 @@ func (m *Machine) backupAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 		m.cause = causeResigned
 		m.deadline = now.Add(m.skew())
 	case a.Priority >= m.priority() || m.nopreempt():
-		if from != m.masterAddr || a.Priority != m.masterPriority {
+		if from != m.masterAddr || a.Priority != m.masterPriority || !m.lesserSince.IsZero() {
 			// No longer what it was at the start of the listening.
 			m.reason = fmt.Sprintf("%v is master with priority %d", from, a.Priority)
 		}
-		m.learn(a, from)
-		m.cause = causeSilence
-		m.deadline = now.Add(m.DownInterval())
+		m.lesserSince = time.Time{}
+		m.accept(now, a, from)
+	case m.putUpWith(now, a, from):
+		m.accept(now, a, from)
 	default: // we are better: let the timer run out and take over
 		m.masterAddr, m.masterPriority = from, a.Priority
 		m.cause = causeBetter
 	}
 }
 
+// accept takes another router for the master.
+func (m *Machine) accept(now time.Time, a *packet.Advert, from netip.Addr) {
+	m.learn(a, from)
+	m.cause = causeSilence
+	m.deadline = now.Add(m.DownInterval())
+}
+
+// putUpWith reports whether a master of lower priority is to be left alone for
+// now. The delay begins with its first advert and ends with the first one that is
+// not of a lower priority. Silence is no advert: a takeover from nobody is not
+// delayed.
+func (m *Machine) putUpWith(now time.Time, a *packet.Advert, from netip.Addr) bool {
+	delay := m.preemptDelay()
+	if delay <= 0 {
+		m.lesserSince = time.Time{}
+		return false
+	}
+	if m.lesserSince.IsZero() {
+		m.lesserSince = now
+		m.reason = fmt.Sprintf("%v is master with the lower priority %d (ours %d): preempting it in %v (preempt_delay)", from, a.Priority, m.priority(), delay)
+	}
+	return now.Sub(m.lesserSince) < delay
+}
+
 // enterBackup starts to listen for a full Master_Down_Interval. The caller has
 // settled the master's interval and given up what a MASTER has.
 func (m *Machine) enterBackup(now time.Time, reason string) {
-	m.cause = causeSilence
+	m.cause, m.lesserSince = causeSilence, time.Time{}
 	m.deadline = now.Add(m.DownInterval())
 	m.enter(now, Backup, reason)
 }

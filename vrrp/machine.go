@@ -31,6 +31,13 @@ type Machine struct {
 	heard          time.Time     // last admitted advert
 	mismatch       bool          // it listed other addresses than ours
 	cause          cause         // what a takeover would be due to
+	lesserSince    time.Time     // BACKUP: first advert of the lower priority that PreemptDelay puts up with
+
+	sent       time.Time  // MASTER: last advert
+	rival      netip.Addr // MASTER: another owner, whose address is lower
+	rivalSince time.Time
+	rivalLast  time.Time
+	demoted    bool // an owner that gave way to another one
 
 	answered     time.Time // last time another's advert was answered
 	announced    time.Time // last time the addresses were announced because of one
@@ -68,7 +75,7 @@ func (m *Machine) Handle(now time.Time, ev Event) []Action {
 	case ev.Kind == EventShutdown:
 		m.shutdown(now)
 	case ev.Kind == EventConfig && ev.Config != nil:
-		m.reconfigure(now, ev.Config)
+		m.reconfigure(now, ev.Config, ev.Weight)
 	case ev.Kind == EventConfig, ev.Kind == EventAdvert && ev.Advert == nil, ev.Kind > EventShutdown:
 		m.note("malformed event %s", ev.Kind)
 	default:
@@ -119,6 +126,9 @@ func (m *Machine) Status() Status {
 	if m.state == Master {
 		st.MasterAddress, st.MasterPriority = m.env.Source, m.priority()
 	}
+	if !m.lesserSince.IsZero() {
+		st.PreemptAt = m.lesserSince.Add(m.preemptDelay())
+	}
 	return st
 }
 
@@ -151,8 +161,14 @@ func (m *Machine) setEnv(env *Env) {
 	m.env.Faults = slices.Clone(env.Faults)
 }
 
-// priority is the effective priority (255 for an owner).
-func (m *Machine) priority() uint8 { return EffectivePriority(m.cfg.Priority, m.env.Weight) }
+// priority is the effective priority: 255 for an owner, 254 for one that has given
+// way to another owner.
+func (m *Machine) priority() uint8 {
+	if m.demoted && m.cfg.Owner() {
+		return OwnerPriority - 1
+	}
+	return EffectivePriority(m.cfg.Priority, m.env.Weight)
+}
 
 // skew is the current Skew_Time.
 func (m *Machine) skew() time.Duration {
@@ -162,6 +178,14 @@ func (m *Machine) skew() time.Duration {
 // nopreempt reports whether a lower priority is accepted in BACKUP.
 func (m *Machine) nopreempt() bool {
 	return m.cfg.NoPreempt && !m.cfg.WantMaster && !m.cfg.Owner()
+}
+
+// preemptDelay is how long a master of lower priority is put up with.
+func (m *Machine) preemptDelay() time.Duration {
+	if m.cfg.NoPreempt || m.cfg.WantMaster || m.cfg.Owner() {
+		return 0
+	}
+	return m.cfg.PreemptDelay
 }
 
 // fault returns why the router cannot take part, "" when it can.
@@ -190,7 +214,8 @@ func (m *Machine) learn(a *packet.Advert, from netip.Addr) {
 // forget drops what was learned from a master.
 func (m *Machine) forget() {
 	m.masterAddr, m.masterPriority, m.masterInterval = netip.Addr{}, 0, m.cfg.AdvertInterval
-	m.cause, m.learned = causeSilence, false
+	m.cause, m.learned, m.demoted = causeSilence, false, false
+	m.lesserSince, m.rival = time.Time{}, netip.Addr{}
 }
 
 // enter changes the state and reports it. Only the enter functions of the states

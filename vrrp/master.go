@@ -40,6 +40,9 @@ func (m *Machine) masterTick(now time.Time) {
 		m.note("Tick %v before the deadline", m.deadline.Sub(now))
 		return
 	}
+	if m.overdue(now) {
+		return
+	}
 	if m.owedAdvert {
 		m.answered = now
 	}
@@ -50,11 +53,28 @@ func (m *Machine) masterTick(now time.Time) {
 	m.send(now, due)
 }
 
+// overdue gives the addresses up when the last advert was so long ago that a router
+// of LatePriority has taken over meanwhile (keepalived: timer_expired_backup): with
+// NoPreempt it may keep them. It reports whether it did.
+func (m *Machine) overdue(now time.Time) bool {
+	if m.cfg.LatePriority == 0 || !m.nopreempt() {
+		return false
+	}
+	silent := now.Sub(m.sent)
+	if silent <= MasterDownInterval(m.cfg.Version, m.cfg.LatePriority, m.cfg.AdvertInterval, m.cfg.DownTimerAdverts) {
+		return false
+	}
+	m.release()
+	m.forget()
+	m.enterBackup(now, fmt.Sprintf("no advert was sent for %v, so another router may have taken over", silent.Round(time.Millisecond)))
+	return true
+}
+
 // send sends an advert, with the announcements owed, and puts the next advert one
 // interval after due.
 func (m *Machine) send(now, due time.Time) {
 	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
-	m.owedAdvert = false
+	m.owedAdvert, m.sent = false, now
 	m.deadline = due.Add(m.cfg.AdvertInterval)
 	if m.owedAnnounce {
 		m.reassert(now)
@@ -72,12 +92,26 @@ func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 		m.yield(now, a, from, fmt.Sprintf("%v has the higher priority %d (ours %d)", from, a.Priority, own))
 	case a.Priority == own && m.env.Source.Less(from):
 		m.yield(now, a, from, fmt.Sprintf("%v has the same priority %d and the higher address (ours %v)", from, own, m.env.Source))
+	case a.Priority == own && m.cfg.Owner() && m.outlasted(now, a, from):
+		m.demoted = true
+		m.yield(now, a, from, fmt.Sprintf("two owners (priority 255): %v does not give way to our higher address %v, so we do until it is gone", from, m.env.Source))
 	case m.cfg.LowerPrioNoAdvert:
 		m.reassert(now)
 	default:
 		m.owedAnnounce = true
 		m.answer(now)
 	}
+}
+
+// outlasted reports whether another owner with a lower address, which has to give
+// way, goes on for longer than two adverts of ours and 1.2 intervals.
+func (m *Machine) outlasted(now time.Time, a *packet.Advert, from netip.Addr) bool {
+	interval := max(m.cfg.AdvertInterval, a.Interval)
+	if m.rival != from || now.Sub(m.rivalLast) > 2*interval {
+		m.rival, m.rivalSince = from, now
+	}
+	m.rivalLast = now
+	return now.Sub(m.rivalSince) >= 2*m.cfg.AdvertInterval+interval+interval/5
 }
 
 // answer answers an advert with one at once (RFC 9568 §6.4.3). Answers keep a

@@ -56,6 +56,9 @@ func genConfig(t *rapid.T) Config {
 	cfg.Priority = rapid.SampledFrom([]uint8{1, 50, 100, 200, 254, 255}).Draw(t, "priority")
 	cfg.NoPreempt = rapid.Bool().Draw(t, "nopreempt")
 	cfg.LowerPrioNoAdvert = rapid.Bool().Draw(t, "noadvert")
+	cfg.PreemptDelay = rapid.SampledFrom([]time.Duration{0, 0, 5 * time.Second}).Draw(t, "delay")
+	cfg.LatePriority = rapid.SampledFrom([]uint8{0, 0, 254}).Draw(t, "late")
+	cfg.IgnoreAdverts = rapid.Bool().Draw(t, "ignore")
 	if cfg.Version == 3 {
 		cfg.AdvertInterval = rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second}).Draw(t, "interval")
 	}
@@ -108,7 +111,7 @@ func TestRandomEvents(t *testing.T) {
 					break
 				}
 				w.apply(t, m.Handle(now, Event{Kind: EventAdvert, Advert: a, From: from}))
-				ignored := before.state == Backup && a.Priority != 0 && a.Priority < before.priority() && !before.nopreempt()
+				ignored := before.state == Backup && a.Priority != 0 && a.Priority < before.priority() && !before.nopreempt() && before.preemptDelay() == 0
 				if ignored && (m.deadline != before.deadline || m.masterInterval != before.masterInterval) {
 					t.Fatalf("an ignored advert restarted the timer")
 				}

@@ -4,13 +4,16 @@ import "time"
 
 // reconfigure takes a new configuration of the same virtual router. What did not
 // change has no effect, and nothing here changes the state.
-func (m *Machine) reconfigure(now time.Time, cfg *Config) {
+func (m *Machine) reconfigure(now time.Time, cfg *Config, weight *int) {
 	if !m.cfg.SameRouter(cfg) {
 		m.note("configuration of another router: VRID, version, family or interface differ")
 		return
 	}
 	oldInterval, oldPriority, oldDown := m.cfg.AdvertInterval, m.priority(), m.DownInterval()
 	m.setConfig(cfg)
+	if weight != nil { // so that no advert carries the new priority with the old weights
+		m.env.Weight = *weight
+	}
 	if !m.learned {
 		m.masterInterval = m.cfg.AdvertInterval
 	}

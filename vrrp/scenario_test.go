@@ -114,6 +114,12 @@ func (s *scenario) configure(d *datadriven.TestData) {
 			s.cfg.WantMaster = on
 		case "lower-prio-no-advert":
 			s.cfg.LowerPrioNoAdvert = on
+		case "preempt-delay":
+			s.cfg.PreemptDelay = s.parse(d, a.Vals[0])
+		case "ignore-adverts":
+			s.cfg.IgnoreAdverts = on
+		case "late-priority":
+			s.cfg.LatePriority = s.uint8(d, a)
 		case "skip-check-addr":
 			s.cfg.SkipCheckAddr = on
 		default:
@@ -211,6 +217,9 @@ func (s *scenario) status() {
 	fmt.Fprintf(&s.out, "%v since %v: %s\n", st.State, st.Since.Sub(epoch), st.Reason)
 	fmt.Fprintf(&s.out, "priority %d, effective %d\n", st.Priority, st.EffectivePriority)
 	fmt.Fprintf(&s.out, "master %v, priority %d, interval %v\n", st.MasterAddress, st.MasterPriority, st.MasterInterval)
+	if !st.PreemptAt.IsZero() {
+		fmt.Fprintf(&s.out, "preempting at %v\n", st.PreemptAt.Sub(epoch))
+	}
 	if st.AddressMismatch {
 		s.out.WriteString("address lists differ\n")
 	}

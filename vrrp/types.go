@@ -54,7 +54,10 @@ type Config struct {
 	DownTimerAdverts  int           // missed adverts before a takeover; 0 means 3
 	NoPreempt         bool          // BACKUP accepts lower priorities too; void for an owner and with WantMaster
 	WantMaster        bool          // state MASTER in the configuration: voids NoPreempt, shortens nothing
+	PreemptDelay      time.Duration // a master of lower priority is put up with for so long; void with NoPreempt, with WantMaster and for an owner
 	LowerPrioNoAdvert bool          // a losing advert is not answered with an advert
+	IgnoreAdverts     bool          // an owner does not listen to others' adverts
+	LatePriority      uint8         // with NoPreempt: a MASTER frozen for so long that a router of this priority took over listens first; 0: it does not
 	SkipCheckAddr     bool          // adverts are accepted whatever addresses they list
 	Addresses         []netip.Addr  // advertised addresses, in the order sent
 	AuthPass          string        // v2 IPv4 simple password, at most 8 bytes count; "" is none
@@ -78,12 +81,12 @@ func (c *Config) Equal(b *Config) bool {
 
 // scalars is Config without its slice, comparable with ==.
 type scalars struct {
-	name, iface, pass                       string
-	vrid, version, priority                 uint8
-	interval                                time.Duration
-	adverts                                 int
-	ipv6, nopreempt, master, noadvert, skip bool
-	form                                    packet.Form
+	name, iface, pass                               string
+	vrid, version, priority, late                   uint8
+	interval, delay                                 time.Duration
+	adverts                                         int
+	ipv6, nopreempt, master, noadvert, skip, ignore bool
+	form                                            packet.Form
 }
 
 func (c *Config) scalars() scalars {
@@ -91,6 +94,7 @@ func (c *Config) scalars() scalars {
 		name: c.Name, iface: c.Interface, pass: c.AuthPass, vrid: c.VRID, version: c.Version, priority: c.Priority,
 		interval: c.AdvertInterval, adverts: c.DownTimerAdverts, ipv6: c.IPv6, nopreempt: c.NoPreempt,
 		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
+		delay: c.PreemptDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
 	}
 }
 
@@ -116,7 +120,7 @@ const (
 	EventEnv      EventKind = iota // the environment is now Event.Env
 	EventAdvert                    // Event.Advert arrived from Event.From; Admit already agreed
 	EventTick                      // the deadline was reached
-	EventConfig                    // the configuration is now Event.Config
+	EventConfig                    // the configuration is now Event.Config, with Event.Weight
 	EventShutdown                  // give everything up; final
 )
 
@@ -144,6 +148,7 @@ type Event struct {
 	Advert *packet.Advert // read during Handle only, never kept
 	From   netip.Addr
 	Config *Config // copied
+	Weight *int    // EventConfig: the sum of the tracker weights from now on; nil: as before
 }
 
 // ActionKind says what is to be done.
@@ -221,4 +226,5 @@ type Status struct {
 	Deadline          time.Time     // next advert in MASTER, takeover in BACKUP; zero otherwise
 	AddressMismatch   bool          // the last admitted advert listed other addresses than ours
 	LastHeard         time.Time     // when the last admitted advert was handled; zero: never
+	PreemptAt         time.Time     // when a master of lower priority is no longer put up with (PreemptDelay); zero: not waiting
 }

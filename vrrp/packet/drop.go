@@ -31,6 +31,7 @@ const (
 	DropTrailer                        // authentication trailer of another type, or reserved bits set
 	DropKeyID                          // authentication with a key that is not ours
 	DropHMAC                           // wrong HMAC
+	DropOwner                          // we own the addresses and do not listen to others
 	dropReasons
 )
 
@@ -63,6 +64,7 @@ var dropNames = [NumDropReasons]string{
 	DropTrailer:      "trailer",
 	DropKeyID:        "key_id",
 	DropHMAC:         "hmac",
+	DropOwner:        "owner",
 }
 
 // String returns the reason in snake_case.

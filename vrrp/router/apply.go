@@ -75,7 +75,12 @@ func (r *Router) apply(instances []Instance) {
 		r.rename(in, masters[in.cfg.Name])
 	}
 	for _, in := range altered {
-		r.feed(in, vrrp.Event{Kind: vrrp.EventConfig, Config: &in.cfg.Config})
+		ev := vrrp.Event{Kind: vrrp.EventConfig, Config: &in.cfg.Config}
+		if r.links != nil {
+			weight := r.environment(in).Weight
+			ev.Weight = &weight
+		}
+		r.feed(in, ev)
 	}
 	r.forgetScripts(scripts)
 	r.refresh()

@@ -124,6 +124,9 @@ func (r *Router) environment(in *instance) vrrp.Env {
 			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
 		}
 	}
+	if env.Pending == "" {
+		env.Pending = r.holding()
+	}
 	in.weights = nil
 	weigh := func(t *Track, good bool, reason string) {
 		if w := t.apply(&env, good, reason); w != 0 {
@@ -184,6 +187,8 @@ func (r *Router) linkFault(name string) string {
 		return name + " is down"
 	case !l.Carrier:
 		return name + " has no carrier"
+	case l.hold != "":
+		return l.hold
 	}
 	return ""
 }

@@ -43,7 +43,12 @@ type Router struct {
 	list      []*instance // sorted by name
 	byName    map[string]*instance
 	byKey     map[key]*instance
-	links     map[string]Link // nil: not known yet
+	seen      map[string]Link // as the host told
+	links     map[string]Link // those that count, after delays; nil: not known yet
+	settled   map[string]*settled
+	delays    map[string]LinkDelay
+	holdUntil time.Time // all wait in INIT; zero: they do not
+	holdWhy   string
 	scripts   map[string]bool // last result of each script
 	own       map[netip.Addr]struct{}
 	endpoints []Endpoint
@@ -75,6 +80,7 @@ func New(ports Ports) *Router {
 		byName:   map[string]*instance{},
 		byKey:    map[key]*instance{},
 		scripts:  map[string]bool{},
+		settled:  map[string]*settled{},
 		limit:    limiter{},
 	}
 }
@@ -127,8 +133,8 @@ func (r *Router) Strays() uint64 { return r.strays.Load() }
 // by either side. Instances hear only what changed for them.
 func (r *Router) HostState(links map[string]Link) {
 	r.post(func() {
-		r.links = links
-		r.refresh()
+		r.seen = links
+		r.settleLinks()
 	})
 }
 

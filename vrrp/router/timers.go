@@ -46,13 +46,20 @@ func (r *Router) tick(now time.Time) {
 		r.receive(<-r.received)
 	}
 	for _, in := range r.list {
-		if in.due(now) {
+		if in.due(now) && !r.deaf(in) {
 			r.feed(in, vrrp.Event{Kind: vrrp.EventTick})
 		}
 		if !in.foughtUntil.IsZero() && !now.Before(in.foughtUntil) {
 			in.foughtUntil, in.foughtVIP = time.Time{}, ""
 			r.updateEnv(in)
 		}
+	}
+	if at := r.nextLink(); !at.IsZero() && !now.Before(at) {
+		r.settleLinks()
+	}
+	if !r.holdUntil.IsZero() && !now.Before(r.holdUntil) {
+		r.holdUntil = time.Time{}
+		r.refresh()
 	}
 	if !r.retryAt.IsZero() && !now.Before(r.retryAt) {
 		r.retryAt = time.Time{}
@@ -74,8 +81,10 @@ func (r *Router) rearm() {
 			r.earliest(in.foughtUntil)
 		}
 	}
-	if !r.retryAt.IsZero() {
-		r.earliest(r.retryAt)
+	for _, at := range []time.Time{r.retryAt, r.holdUntil, r.nextLink()} {
+		if !at.IsZero() {
+			r.earliest(at)
+		}
 	}
 	if !r.next.IsZero() {
 		r.setAlarm()

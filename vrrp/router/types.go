@@ -49,6 +49,7 @@ type Link struct {
 	// with Duplicate6, found another owner; invalid: none.
 	Tentative6 netip.Addr
 	Duplicate6 bool
+	hold       string // why it does not count as up yet
 }
 
 // Endpoint is what one instance needs of the sockets.

@@ -40,6 +40,7 @@ func routerInstance(c *conf.Instance) router.Instance {
 			Name: c.Name, Interface: c.Interface, VRID: c.VRID, Version: c.Version, IPv6: c.IPv6,
 			Priority: c.Priority, AdvertInterval: c.AdvertInterval, DownTimerAdverts: c.DownTimerAdverts,
 			NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
+			PreemptDelay: c.PreemptDelay, LatePriority: c.LatePriority, IgnoreAdverts: c.IgnoreAdverts,
 			SkipCheckAddr: c.SkipCheckAddr, Addresses: addresses, AuthPass: c.AuthPass, Form: form,
 		},
 		Group: c.Group, Source: c.Source,

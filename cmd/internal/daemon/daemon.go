@@ -230,6 +230,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 		}
 	}
 	d.config.set(cfg)
+	d.hold(cfg)
 	if err := d.apply(work, cfg); err != nil {
 		return err
 	}
@@ -248,6 +249,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.observer.Configure(append(d.leaving(cfg), cfg.Instances...))
 	defer d.observer.Configure(cfg.Instances)
 	d.engine.Configure(garpInstances(cfg))
+	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
 	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {

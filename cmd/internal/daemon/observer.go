@@ -109,6 +109,7 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropShort:        "advert from %s dropped: it is too short; it was damaged on the way, or its sender is faulty",
 	packet.DropVersion:      "advert from %s dropped: it is neither VRRP version 2 nor 3 (CARP uses the same protocol number)",
 	packet.DropType:         "advert from %s dropped: it is a VRRP message of an unknown type; its sender is faulty",
+	packet.DropOwner:        "advert from %s ignored: it claims addresses that we own (owner_ignore_adverts)",
 	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
 }
 

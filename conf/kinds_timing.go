@@ -1,0 +1,128 @@
+package conf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The kinds of values that concern time and election.
+var (
+	delaysKind = &kind{"delays", `an array of "IF DOWN [UP]", times of 0..255 s ("eth0 1 5"), or { interface = "IF", down = TIME, up = TIME }`, []string{"type", "syntax", "range", "twice"}, parseDelays}
+	lateKind   = &kind{"late", "true, false, or a priority 1..254", []string{"type", "range"}, parseLate}
+)
+
+// latestPriority is the priority that timer_expired_backup assumes of the others.
+const latestPriority = 254
+
+// parseLate reads timer_expired_backup: the priority, 0 for off.
+func parseLate(f field) (any, bool) {
+	switch v := f.it.value.(type) {
+	case bool:
+		if v {
+			return int64(latestPriority), true
+		}
+		return int64(0), true
+	case int64:
+		if v < 1 || v > latestPriority {
+			return f.bad("range", fmt.Sprintf("%d is out of range", v))
+		}
+		return v, true
+	}
+	return f.wrongType("number")
+}
+
+// linkDelay is one entry of interface_up_down_delays.
+type linkDelay struct {
+	LinkDelay
+	it   *item
+	path string
+}
+
+// parseDelays reads interface_up_down_delays.
+func parseDelays(f field) (any, bool) {
+	entries, ok := f.entries()
+	var all []linkDelay
+	seen := map[string]bool{}
+	for _, e := range entries {
+		d, good := e.delay()
+		if good && seen[d.Interface] {
+			e.badAt(e.it, e.path, "twice", strconv.Quote(d.Interface)+" is listed twice", "keep one of the two entries")
+			good = false
+		}
+		seen[d.Interface] = true
+		if ok = ok && good; good {
+			all = append(all, d)
+		}
+	}
+	return all, ok
+}
+
+// delay reads one entry.
+func (f field) delay() (linkDelay, bool) {
+	d := linkDelay{it: f.it, path: f.path}
+	var times []field
+	if f.it.kind == tableItem {
+		var down, up *item
+		for _, entry := range f.it.keys {
+			switch entry.name {
+			case "interface":
+				d.Interface, _ = entry.it.value.(string)
+			case "down":
+				down = entry.it
+			case "up":
+				up = entry.it
+			default:
+				f.badAt(entry.it, join(f.path, entry.name), "syntax", strconv.Quote(entry.name)+" is not known here"+didYouMean(entry.name, []string{"interface", "down", "up"}), f.k.must())
+				return d, false
+			}
+		}
+		for _, it := range []*item{down, up} {
+			if it != nil {
+				times = append(times, field{f.c, f.b, f.k, it, f.path})
+			}
+		}
+		if down == nil {
+			times = nil
+		}
+	} else {
+		s, ok := f.it.value.(string)
+		if !ok {
+			f.wrongType("string")
+			return d, false
+		}
+		words := strings.Fields(s)
+		for i, w := range words {
+			if i == 0 {
+				d.Interface = w
+				continue
+			}
+			it := *f.it
+			it.value = w
+			if n, err := strconv.ParseFloat(w, 64); err == nil {
+				it.value = n
+			}
+			times = append(times, field{f.c, f.b, f.k, &it, f.path})
+		}
+	}
+	if !validInterface(d.Interface) || len(times) < 1 || len(times) > 2 {
+		f.bad("syntax", shown(f.it)+" is no interface with one or two times")
+		return d, false
+	}
+	for i, t := range times {
+		n, ok := t.duration()
+		if !ok {
+			return d, false
+		}
+		if n < 0 || n > 255*time.Second {
+			f.bad("range", shown(t.it)+" is out of range")
+			return d, false
+		}
+		if i == 0 {
+			d.Down = n.Round(time.Microsecond)
+		}
+		d.Up = n.Round(time.Microsecond)
+	}
+	return d, true
+}
