@@ -83,6 +83,10 @@ func (m *Machine) send(now, due time.Time) {
 
 // masterAdvert is the receive rule of MASTER.
 func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr) {
+	if m.overdue(now) { // others' adverts may be waiting when we go on: no answer to them
+		m.backupAdvert(now, a, from)
+		return
+	}
 	m.heard = now
 	own := m.priority()
 	switch {
