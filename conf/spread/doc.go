@@ -21,6 +21,8 @@
 //     directors that have too many. So a list that is longer by one moves the
 //     least number of groups that an even result allows; with equal weights
 //     that is floor(groups / directors), and all of them go to the new one.
+//     With unequal weights and few groups, other directors get the odd groups
+//     where a failure could not be made up for otherwise (hardFailures).
 //  2. Second places (seconds.go). When one director fails, only its groups move,
 //     so each failure is a problem of its own: raise given loads by whole
 //     groups towards the shares of those that are left. Giving each group to

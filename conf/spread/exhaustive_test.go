@@ -165,8 +165,28 @@ func bestTables(p *Plan) (cost, worst int) {
 	return cost, worst
 }
 
+// TestWeightsAlwaysFit: with all small weights and numbers of groups, everyone is
+// less than one group from its share after every failure of one director.
+func TestWeightsAlwaysFit(t *testing.T) {
+	for choice := range 4 * 4 * 4 * 4 {
+		w := []int{1 + choice%4, 1 + choice/4%4, 1 + choice/16%4, 1 + choice/64}
+		for n := 2; n <= 4; n++ {
+			for groups := 1; groups <= 20; groups++ {
+				p := plan(t, w[:n], groups, Even)
+				for a := range n {
+					_, den := p.Share((a+1)%n, a)
+					if _, worst := p.unevenness(p.Loads(a), a); worst >= den {
+						t.Errorf("weights %v, %d groups: %d fails, and the others have %v", w[:n], groups, a, p.Loads(a))
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestAddingMovesTheLeast compares the groups that change their owner when a
-// director is added with every result that is as even, for all kinds of weights.
+// director is added with every result that is as even, now and after any failure,
+// for all kinds of weights.
 func TestAddingMovesTheLeast(t *testing.T) {
 	for _, w := range [][]int{{1, 1}, {1, 1, 1}, {1, 1, 1, 1, 1, 1}, {3, 1, 1}, {1, 1, 3}, {9, 5, 3, 1}, {1, 3, 5, 9}, {2, 3, 2, 3, 7}, {10, 9, 1, 1, 9}} {
 		for groups := 1; groups <= 40; groups++ {
@@ -180,19 +200,19 @@ func TestAddingMovesTheLeast(t *testing.T) {
 			}
 			before, least := old.Loads(), groups
 			for choice := range 1 << n {
-				moves, total := 0, 0
+				loads := make([]int, n)
+				moves := 0
 				for d := range n {
 					num, den := new.Share(d)
-					load := num / den
+					loads[d] = num / den
 					if choice&(1<<d) != 0 && num%den > 0 {
-						load++
+						loads[d]++
 					}
-					total += load
 					if d < n-1 {
-						moves += max(0, before[d]-load)
+						moves += max(0, before[d]-loads[d])
 					}
 				}
-				if total == groups {
+				if sum(loads) == groups && hardFailures(loads, new.weights, groups) == 0 {
 					least = min(least, moves)
 				}
 			}

@@ -6,15 +6,20 @@ import (
 )
 
 // owners returns the owner of every group, and who would be it without the last
-// director (nobody, -1, when there is but one).
+// director. That is nil when there is but one, or when the last one makes others
+// change places too, as some weights demand.
 func (p *Plan) owners() (now, before []int) {
 	now = make([]int, p.groups) // all of the first director
-	before = slices.Repeat([]int{-1}, p.groups)
 	loads := []int{p.groups}
 	for n := 2; n <= len(p.weights); n++ {
 		before = slices.Clone(now)
 		next := grow(loads, p.weights[:n], p.groups)
 		move(now, loads, next)
+		for d, had := range loads {
+			if next[d] > had {
+				before = nil
+			}
+		}
 		loads = next
 	}
 	return now, before
@@ -48,7 +53,48 @@ func grow(loads, weights []int, groups int) []int {
 	for _, d := range odd[:rest] {
 		next[d]++
 	}
+	for hard := hardFailures(next, weights, groups); hard > 0; {
+		better := hard
+		for i := range odd[:rest] {
+			for j := rest; j < len(odd); j++ {
+				next[odd[i]]--
+				next[odd[j]]++
+				if h := hardFailures(next, weights, groups); h < better {
+					better = h
+					odd[i], odd[j] = odd[j], odd[i]
+					continue
+				}
+				next[odd[i]]++
+				next[odd[j]]--
+			}
+		}
+		if better == hard {
+			break
+		}
+		hard = better
+	}
 	return next
+}
+
+// hardFailures counts the directors whose groups, when they fail, cannot be
+// handed on so that all are less than one group from their shares: only with few
+// groups and unequal weights are there any.
+func hardFailures(loads, weights []int, groups int) int {
+	hard := 0
+	for failed := range weights {
+		total := sum(weights) - weights[failed]
+		least, most, room := 0, 0, true
+		for d, w := range weights {
+			if d != failed {
+				from, to := max(loads[d], groups*w/total), (groups*w+total-1)/total
+				least, most, room = least+from, most+to, room && from <= to
+			}
+		}
+		if !room || least > groups || most < groups {
+			hard++
+		}
+	}
+	return hard
 }
 
 // move changes owners so that the loads become next. Groups are taken at equal

@@ -24,7 +24,7 @@ func (p *Plan) seconds(owners, before []int) {
 		switch partner := d ^ 1; {
 		case p.scheme == Pairs && partner < n:
 			t.moved[d][partner], t.fixed[d] = t.loads[d], true
-		case d == last:
+		case d == last && before != nil:
 			for g, o := range owners {
 				if o == d {
 					t.moved[d][before[g]]++
@@ -37,7 +37,7 @@ func (p *Plan) seconds(owners, before []int) {
 	}
 	t.improve()
 	for d := range n {
-		if d == last && !(p.scheme == Pairs && d^1 < n) {
+		if d == last && before != nil && !(p.scheme == Pairs && d^1 < n) {
 			for g, o := range owners {
 				if o == d {
 					p.orders[g] = append(p.orders[g], before[g])
