@@ -97,6 +97,7 @@ func TestDRServerKilled(t *testing.T) {
 				t.Errorf("%d connections were sent to the dead server after it was out", n)
 			}
 
+			reviving := time.Now()
 			revived := c.revive()
 			back := s.d[0].WaitWeights(2*backWithin, tcp(vipA()), weights(1, 1, 1))
 			t.Logf("back %v after it was revived", back.Sub(revived))
@@ -104,7 +105,7 @@ func TestDRServerKilled(t *testing.T) {
 				t.Errorf("back in the table after %v, want at most %v", took, backWithin)
 			}
 			time.Sleep(time.Second)
-			judgeKill(t, client(), killed, out, revived, back)
+			judgeKill(t, client(), killed, out, reviving, back)
 		})
 	}
 }
@@ -136,7 +137,7 @@ func (s *site) crowd(to netip.AddrPort) func() []lab.Attempt {
 }
 
 // judgeKill looks at what the clients saw of the death of r2.
-func judgeKill(t *testing.T, attempts []lab.Attempt, killed, out, revived, back time.Time) {
+func judgeKill(t *testing.T, attempts []lab.Attempt, killed, out, reviving, back time.Time) {
 	t.Helper()
 	// What was begun just before an instant may belong to what follows it.
 	const blur = 100 * time.Millisecond
@@ -154,7 +155,7 @@ func judgeKill(t *testing.T, attempts []lab.Attempt, killed, out, revived, back 
 	count := func(from, to time.Time) int {
 		return len(lab.Filter(lab.Between(attempts, from, to), func(a lab.Attempt) bool { return a.Server == "r2" }))
 	}
-	before, meanwhile, after := count(time.Time{}, killed), count(out.Add(blur), revived.Add(-blur)), count(back, time.Now())
+	before, meanwhile, after := count(time.Time{}, killed), count(out.Add(blur), reviving), count(back, time.Now())
 	t.Logf("%d connections, %d failed; r2 answered %d before, %d while out, %d after", len(attempts), hit, before, meanwhile, after)
 	if before == 0 || meanwhile != 0 || after == 0 {
 		t.Errorf("r2 answered %d connections before its death, %d while it was out, %d after its return; want some, none, some", before, meanwhile, after)
