@@ -1,5 +1,6 @@
-// Package track runs the check scripts of VRRP instances (vrrp_script) and
-// tells when their verdict changes.
+// Package track watches what moves the priority of VRRP instances: it runs their
+// check scripts (Scripts), reads files that hold a number (Files), and counts
+// processes (Processes), and tells when a result changes.
 //
 // Each script has one goroutine, so that a script that hangs delays no other
 // one. A script never runs twice at once: a run that is due while the last one
@@ -10,6 +11,8 @@ package track
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -29,11 +32,15 @@ type Config struct {
 	Rise     int           // successes in a row that make a failed script good, at least 1
 	Fall     int           // failures in a row that make a good script failed, at least 1
 	InitFail bool          // failed until Rise successes, instead of unknown until the first result
+	User     *process.User // who runs it; nil: the user of this process
+	UserErr  string        // why User could not be found: every run is a failure; "": it was
+	Secure   bool          // do not run what others than root and the user can change
 }
 
 func (c Config) equal(o Config) bool {
 	return c.Name == o.Name && slices.Equal(c.Argv, o.Argv) && c.Interval == o.Interval &&
-		c.Timeout == o.Timeout && c.Rise == o.Rise && c.Fall == o.Fall && c.InitFail == o.InitFail
+		c.Timeout == o.Timeout && c.Rise == o.Rise && c.Fall == o.Fall && c.InitFail == o.InitFail &&
+		reflect.DeepEqual(c.User, o.User) && c.UserErr == o.UserErr && c.Secure == o.Secure
 }
 
 // Status tells about one script.
@@ -269,8 +276,18 @@ func (sc *script) run(ctx context.Context, c Config) {
 	if timeout <= 0 {
 		timeout = max(c.Interval, time.Millisecond)
 	}
+	if c.UserErr != "" {
+		out := process.Outcome{Started: time.Now(), Exit: -1, Err: errors.New(c.UserErr)}
+		sc.update(func(st *Status) {
+			st.Running = false
+			st.Runs++
+			st.LastRun, st.Duration, st.LastExit, st.Output = out.Started, 0, out.String(), ""
+		})
+		sc.judge(false, out, out.String())
+		return
+	}
 	out := process.Run(ctx, process.Command{
-		Argv: c.Argv, Env: process.Environment(), Timeout: timeout,
+		Argv: c.Argv, Env: process.Environment(), Timeout: timeout, User: c.User, Secure: c.Secure,
 		Expired: func() {
 			late := process.Outcome{TimedOut: true, Duration: timeout}
 			sc.update(func(st *Status) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -28,6 +29,11 @@ type Command struct {
 	Argv    []string
 	Env     []string      // nil: none
 	Timeout time.Duration // 0: none
+	// User is who the program runs as; nil: this process's own. Other users need
+	// the capabilities SETUID, SETGID and, to end the program, KILL.
+	User *User
+	// Secure refuses a program that others than root and the user could change.
+	Secure bool
 	// Expired is called when the time is up, before the program is ended, and
 	// again after each further Timeout that even a killed program (one that
 	// hangs in the kernel) is still there. It must not block. May be nil.
@@ -69,6 +75,16 @@ func Run(ctx context.Context, c Command) Outcome {
 		out.Stopped, out.Err = true, ctx.Err()
 		return out
 	}
+	if c.Secure {
+		uid := uint32(os.Geteuid())
+		if c.User != nil {
+			uid = c.User.UID
+		}
+		if err := Secure(c.Argv[0], uid); err != nil {
+			out.Err = err
+			return out
+		}
+	}
 	var tail tail
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Env = c.Env
@@ -78,10 +94,13 @@ func Run(ctx context.Context, c Command) Outcome {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = &tail, &tail
 	cmd.WaitDelay = outputDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.User.credential()}
 	if err := cmd.Start(); err != nil {
 		out.Duration = time.Since(out.Started)
 		out.Err = fmt.Errorf("starting: %w", err)
+		if c.User.credential() != nil && errors.Is(err, os.ErrPermission) {
+			out.Err = fmt.Errorf("starting as user %s: %w (vipd needs CAP_SETUID and CAP_SETGID, and the user access to the program)", c.User.Name, err)
+		}
 		return out
 	}
 	r := running{pid: cmd.Process.Pid, done: make(chan error, 1)}
