@@ -9,14 +9,16 @@ import (
 // show: how keys, tables and files fit together.
 type builder struct {
 	*checker
-	config  *Config
-	global  *values
-	scripts map[string]*values
-	vips    map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
-	vrids   map[virtualRouter]*values // who has a VRID
-	said    map[string]bool           // what need not be said twice
-	guessed bool                      // the family of this instance is not known: its addresses are wrong
-	unclear bool                      // some virtual addresses could not be read
+	config    *Config
+	global    *values
+	scripts   map[string]*values
+	files     map[string]*values        // track files
+	processes map[string]*values        // track processes
+	vips      map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
+	vrids     map[virtualRouter]*values // who has a VRID
+	said      map[string]bool           // what need not be said twice
+	guessed   bool                      // the family of this instance is not known: its addresses are wrong
+	unclear   bool                      // some virtual addresses could not be read
 }
 
 // claim is the first place that took an address.
@@ -76,6 +78,10 @@ var rules = []rule{
 	{"vip_spread.virtual_ipaddress/linklocal", "the first IPv6 address of each group should be link-local (warning)"},
 	{"vip_spread.virtual_ipaddress/none", "a spread has addresses"},
 	{"vip_spread.nopreempt/uneven", "with nopreempt groups do not return to their directors (warning)"},
+	{"vrrp_instance.track_file/unknown", "track_file names a vrrp_track_file"},
+	{"vrrp_instance.track_process/unknown", "track_process names a vrrp_track_process"},
+	{"vrrp_instance.track_src_ip/always", "vipd sends from no address that is not there"},
+	{"vrrp_track_process.quorum_max/contradiction", "quorum_max is not below quorum"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -128,10 +134,21 @@ func (b *builder) build(top *values) {
 	b.config.Global.StartupDelay = get[time.Duration](b.global, "vrrp_startup_delay")
 	b.config.Global.DelayAfterBoot = get[time.Duration](b.global, "vrrp_delay_after_boot")
 	b.said = map[string]bool{}
+	b.config.Global.ScriptUser = get[User](b.global, "script_user")
+	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v
 		b.config.Scripts = append(b.config.Scripts, buildScript(v))
+	}
+	b.files, b.processes = map[string]*values{}, map[string]*values{}
+	for _, v := range get[[]*values](top, "vrrp_track_file") {
+		b.files[v.name] = v
+		b.config.TrackFiles = append(b.config.TrackFiles, buildTrackFile(v))
+	}
+	for _, v := range get[[]*values](top, "vrrp_track_process") {
+		b.processes[v.name] = v
+		b.config.TrackProcesses = append(b.config.TrackProcesses, b.trackProcess(v))
 	}
 	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
 	for _, v := range get[[]*values](top, "vrrp_instance") {
@@ -158,6 +175,7 @@ func buildScript(v *values) Script {
 		Rise:     v.num("rise"),
 		Fall:     v.num("fall"),
 		InitFail: get[bool](v, "init_fail"),
+		User:     get[User](v, "user"),
 	}
 	s.Timeout = s.Interval
 	if v.has("timeout") {

@@ -2,10 +2,7 @@ package conf
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -212,28 +209,4 @@ func (b *builder) router(v *values, in *Instance) {
 	b.say(Error, v, "virtual_router_id", "vrrp_instance.virtual_router_id/taken",
 		fmt.Sprintf("%d already used on %s (%s) by %q at %s", in.VRID, in.Interface, family(in.IPv6), first.name, it.src.place(it.at)),
 		"every virtual router on a network needs its own number, 1..255")
-}
-
-// trackers settles track_interface and track_script.
-func (b *builder) trackers(v *values, in *Instance) {
-	for _, t := range get[[]track](v, "track_interface") {
-		in.TrackInterfaces = append(in.TrackInterfaces, TrackRef{t.name, t.weight.n, t.weight.reverse})
-	}
-	names := slices.Sorted(maps.Keys(b.scripts))
-	for _, t := range get[[]track](v, "track_script") {
-		script := b.scripts[t.name]
-		if script == nil {
-			detail := "define it: [vrrp_script." + t.name + "]"
-			if len(names) > 0 {
-				detail += "\ndefined are " + strings.Join(names[:min(len(names), 20)], ", ")
-			}
-			b.sayAt(Error, t.it, t.path, "vrrp_instance.track_script/unknown", fmt.Sprintf("there is no vrrp_script %q", t.name)+didYouMean(t.name, names), detail)
-			continue
-		}
-		w := t.weight
-		if !t.weighted {
-			w = get[weight](script, "weight")
-		}
-		in.TrackScripts = append(in.TrackScripts, TrackRef{t.name, w.n, w.reverse})
-	}
 }

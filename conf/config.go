@@ -15,6 +15,8 @@ type Config struct {
 	Instances      []Instance      // [vrrp_instance.*], sorted by name
 	Scripts        []Script        // [vrrp_script.*], sorted by name
 	Spreads        []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
+	TrackFiles     []TrackFile     // [vrrp_track_file.*], sorted by name
+	TrackProcesses []TrackProcess  // [vrrp_track_process.*], sorted by name
 	VirtualServers []VirtualServer // [[virtual_server]], in file order
 	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
 	Warnings       []Diagnostic    // traps that are no errors
@@ -26,6 +28,8 @@ type Global struct {
 	RouterID       string        // router_id; the host name when unset
 	StartupDelay   time.Duration // vrrp_startup_delay: instances wait so long after the start
 	DelayAfterBoot time.Duration // vrrp_delay_after_boot: ... after the boot of the machine
+	ScriptUser     User          // script_user; zero: not set
+	ScriptSecurity bool          // enable_script_security
 }
 
 // LinkDelay is one line of interface_up_down_delays.
@@ -60,6 +64,8 @@ type Instance struct {
 	Announce         Announce
 	TrackInterfaces  []TrackRef // track_interface
 	TrackScripts     []TrackRef // track_script
+	TrackFiles       []TrackRef // track_file
+	TrackProcesses   []TrackRef // track_process
 	Notify           Notify
 }
 
@@ -112,10 +118,11 @@ type Announce struct {
 	GNAInterval     time.Duration // gna_interval, the same for neighbour advertisements
 }
 
-// TrackRef is one line of track_interface or track_script.
+// TrackRef is one line of track_interface, track_script, track_file or
+// track_process.
 type TrackRef struct {
 	Name    string
-	Weight  int  // -253..253; 0: bad means FAULT
+	Weight  int  // 0: bad means FAULT; of a file: what its number is multiplied with
 	Reverse bool // reverse: the weight's sign is turned; with weight 0 FAULT while good
 }
 
@@ -135,6 +142,37 @@ type Script struct {
 	Rise     int // 1
 	Fall     int // 1
 	InitFail bool
+	User     User // user; zero: script_user
+}
+
+// User is who a command runs as. The zero value names nobody.
+type User struct {
+	Name  string
+	Group string // "": that of the user
+}
+
+// TrackFile is one [vrrp_track_file.NAME].
+type TrackFile struct {
+	Name      string
+	Path      string
+	Weight    int // 1; the number in the file is multiplied with it; 0: any number but 0 means FAULT
+	Reverse   bool
+	Init      bool // init_file: the file is written when it does not exist
+	InitValue int
+	Overwrite bool // even when it exists
+}
+
+// TrackProcess is one [vrrp_track_process.NAME].
+type TrackProcess struct {
+	Name           string
+	Argv           []string // process: the command, then arguments
+	Match          string   // "name": the process's name alone, "exact", "partial", "initial": its command line
+	Weight         int      // -254..254
+	Reverse        bool
+	Quorum         int // 1
+	QuorumMax      int // -1: no bound
+	ForkDelay      time.Duration
+	TerminateDelay time.Duration
 }
 
 // VirtualServer is one [[virtual_server]].

@@ -34,6 +34,8 @@ func Diff(old, new *Config) []Change {
 		d.add("router_id", old.Global.RouterID, new.Global.RouterID)
 		d.add("vrrp_startup_delay", old.Global.StartupDelay, new.Global.StartupDelay)
 		d.add("vrrp_delay_after_boot", old.Global.DelayAfterBoot, new.Global.DelayAfterBoot)
+		d.add("script_user", old.Global.ScriptUser.String(), new.Global.ScriptUser.String())
+		d.add("enable_script_security", old.Global.ScriptSecurity, new.Global.ScriptSecurity)
 		changes = append(changes, Change{"global_defs", "changed", d})
 	}
 	var d details
@@ -41,6 +43,8 @@ func Diff(old, new *Config) []Change {
 		changes = append(changes, Change{"interfaces", "changed", d})
 	}
 	changes = append(changes, diffNamed("vrrp_script", old.Scripts, new.Scripts, func(s Script) string { return s.Name }, diffScript)...)
+	changes = append(changes, diffNamed("vrrp_track_file", old.TrackFiles, new.TrackFiles, func(f TrackFile) string { return f.Name }, diffTrackFile)...)
+	changes = append(changes, diffNamed("vrrp_track_process", old.TrackProcesses, new.TrackProcesses, func(p TrackProcess) string { return p.Name }, diffTrackProcess)...)
 	changes = append(changes, diffNamed("vrrp_instance", old.Instances, new.Instances, func(i Instance) string { return i.Name }, diffInstance)...)
 	return append(changes, diffNamed("virtual_server", old.VirtualServers, new.VirtualServers, serviceID, diffServer)...)
 }
@@ -157,6 +161,31 @@ func diffScript(a, b Script) (d details) {
 	d.add("rise", a.Rise, b.Rise)
 	d.add("fall", a.Fall, b.Fall)
 	d.add("init_fail", a.InitFail, b.InitFail)
+	d.add("user", a.User.String(), b.User.String())
+	return d
+}
+
+// diffTrackFile compares two files.
+func diffTrackFile(a, b TrackFile) (d details) {
+	d.add("file", a.Path, b.Path)
+	d.add("weight", a.Weight, b.Weight)
+	d.add("reverse", a.Reverse, b.Reverse)
+	d.add("init_file", a.Init, b.Init)
+	d.add("init_file value", a.InitValue, b.InitValue)
+	d.add("init_file overwrite", a.Overwrite, b.Overwrite)
+	return d
+}
+
+// diffTrackProcess compares two kinds of processes.
+func diffTrackProcess(a, b TrackProcess) (d details) {
+	d.add("process", a.Argv, b.Argv)
+	d.add("match", a.Match, b.Match)
+	d.add("weight", a.Weight, b.Weight)
+	d.add("reverse", a.Reverse, b.Reverse)
+	d.add("quorum", a.Quorum, b.Quorum)
+	d.add("quorum_max", a.QuorumMax, b.QuorumMax)
+	d.add("fork_delay", a.ForkDelay, b.ForkDelay)
+	d.add("terminate_delay", a.TerminateDelay, b.TerminateDelay)
 	return d
 }
 
@@ -194,6 +223,8 @@ func diffInstance(a, b Instance) (d details) {
 	d.add("gna_interval", a.Announce.GNAInterval, b.Announce.GNAInterval)
 	d.list("track_interface", texts(a.TrackInterfaces), texts(b.TrackInterfaces))
 	d.list("track_script", texts(a.TrackScripts), texts(b.TrackScripts))
+	d.list("track_file", texts(a.TrackFiles), texts(b.TrackFiles))
+	d.list("track_process", texts(a.TrackProcesses), texts(b.TrackProcesses))
 	d.add("notify", a.Notify.Any, b.Notify.Any)
 	d.add("notify_master", a.Notify.Master, b.Notify.Master)
 	d.add("notify_backup", a.Notify.Backup, b.Notify.Backup)

@@ -33,7 +33,7 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules vrrp_track_file track_file vrrp_track_process vrrp_sync_group virtual_server_group garp_group SSL", ""},
+	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules vrrp_sync_group virtual_server_group garp_group SSL", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
@@ -46,7 +46,7 @@ var keywords = []keyword{
 	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop vrrp_min_garp vrrp_garp_extra_if", ""},
 	{later, inGlobal, "vrrp_check_unicast_src nftables nftables_priority nftables_counters nftables_ifindex nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "notify_fifo notify_fifo_script vrrp_notify_fifo vrrp_notify_fifo_script lvs_notify_fifo lvs_notify_fifo_script vrrp_notify_priority_changes fifo_write_vrrp_states_on_reload rs_init_notifies", ""},
-	{later, inGlobal, "script_user enable_script_security use_symlink_paths set_supplementary_groups startup_script startup_script_timeout shutdown_script shutdown_script_timeout include_check", ""},
+	{later, inGlobal, "use_symlink_paths set_supplementary_groups startup_script startup_script_timeout shutdown_script shutdown_script_timeout include_check", ""},
 	{instead, inGlobal, "no_email_faults no_checker_emails", "vipd sends no mail of this kind; run a command of yours with notify"},
 	{instead, inGlobal, "checker_log_all_failures", "start vipd with --log-level debug; \"vipd status\" shows the last result of every check"},
 	{instead, inGlobal, "vmac_prefix vmac_addr_prefix", "vipd makes no virtual-MAC interfaces; leave it out"},
@@ -69,8 +69,8 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "random_seed tmp_config_directory config_save_dir data_use_instance iproute_usr_dir iproute_etc_dir", "vipd does not need it"},
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
-	{later, inInstance, "virtual_routes virtual_rules promote_secondaries unicast_src_ip track_src_ip unicast_peer unicast_ttl unicast_fault_no_peer check_unicast_src auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
-	{later, inInstance, "garp_extra_if accept no_accept track_file track_process", ""},
+	{later, inInstance, "virtual_routes virtual_rules promote_secondaries unicast_src_ip unicast_peer unicast_ttl unicast_fault_no_peer check_unicast_src auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
+	{later, inInstance, "garp_extra_if accept no_accept", ""},
 	{later, inInstance, "notify_stop notify_deleted notify_master_rx_lower_pri notify_priority_changes smtp_alert", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},
 	{instead, inInstance, "vrf", "name the interface inside the VRF with interface"},
@@ -82,8 +82,6 @@ var keywords = []keyword{
 	{instead, inSpread, "priority state", "every director's priority follows from its place in directors and its weight; \"vipd spread\" shows who owns what"},
 	{instead, inSpread, "mcast_src_ip unicast_src_ip", "the file is the same on all directors, and each sends from the first address of its interface"},
 	{instead, inSpread, "virtual_ipaddress_excluded no_virtual_ipaddress", "a spread deals out the addresses of virtual_ipaddress; write a vrrp_instance for others"},
-
-	{later, []string{"vrrp_script"}, "user", ""},
 
 	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
 	{later, inServers, "alpha smtp_alert snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},

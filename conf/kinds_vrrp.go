@@ -10,8 +10,8 @@ import (
 
 // The kinds of values of instances and scripts.
 var (
-	weightKind  = &kind{"weight", `-253..253, or a string with "reverse" ("-20 reverse")`, []string{"type", "syntax", "range"}, parseWeight}
-	tracksKind  = &kind{"tracks", `an array of "NAME [weight -253..253] [reverse]" or { name = "NAME", weight = N, reverse = true }`, []string{"type", "syntax", "range", "twice"}, parseTracks}
+	weightKind  = &kind{"weight", "", []string{"type", "syntax", "range"}, parseWeight}
+	tracksKind  = &kind{"tracks", "", []string{"type", "syntax", "range", "twice"}, parseTracks}
 	vipsKind    = &kind{"vips", `an array of addresses with options ("203.0.113.10/32 dev bond0 label bond0:1")`, []string{"type", "syntax", "host", "option", "later", "value", "label"}, parseVIPs}
 	commandKind = &kind{"command", `a string ("/usr/local/bin/check --fast") or an array of words (["/bin/sh", "-c", "…"])`, []string{"type", "syntax", "shell"}, parseCommand}
 )
@@ -53,11 +53,12 @@ func parseWeight(f field) (any, bool) {
 	return w, true
 }
 
-// track is one line of track_interface or track_script.
+// track is one line of track_interface, track_script, track_file or track_process.
 type track struct {
 	name     string
 	weight   weight
 	weighted bool // a weight or reverse was given
+	numbered bool // a weight was given
 	it       *item
 	path     string
 }
@@ -173,7 +174,7 @@ func (f field) track() (track, bool) {
 				f.bad("range", fmt.Sprintf("weight %d is out of range", n))
 				return t, false
 			}
-			t.weight.n, t.weighted = int(n), true
+			t.weight.n, t.weighted, t.numbered = int(n), true, true
 			words = words[1:]
 		default:
 			f.bad("syntax", strconv.Quote(words[0])+" is not known here"+didYouMean(words[0], []string{"weight", "reverse"}))

@@ -18,8 +18,16 @@ func (c *Config) TOML() string {
 	p.text("router_id", c.Global.RouterID)
 	p.delay("vrrp_startup_delay", c.Global.StartupDelay)
 	p.delay("vrrp_delay_after_boot", c.Global.DelayAfterBoot)
+	p.user("script_user", c.Global.ScriptUser)
+	p.flag("enable_script_security", c.Global.ScriptSecurity)
 	for _, s := range c.Scripts {
 		p.script(s)
+	}
+	for _, f := range c.TrackFiles {
+		p.trackFile(f)
+	}
+	for _, t := range c.TrackProcesses {
+		p.trackProcess(t)
 	}
 	for _, in := range c.Instances {
 		p.instance(in)
@@ -123,14 +131,11 @@ func (p *printer) script(s Script) {
 	p.command("script", s.Argv)
 	p.time("interval", s.Interval)
 	p.time("timeout", s.Timeout)
-	if s.Reverse {
-		p.text("weight", strconv.Itoa(s.Weight)+reverse(true))
-	} else {
-		p.num("weight", s.Weight)
-	}
+	p.weight(s.Weight, s.Reverse)
 	p.num("rise", s.Rise)
 	p.num("fall", s.Fall)
 	p.flag("init_fail", s.InitFail)
+	p.user("user", s.User)
 }
 
 // reverse returns " reverse" or nothing.
@@ -179,6 +184,8 @@ func (p *printer) instance(in Instance) {
 	p.announce(in.Announce)
 	p.tracks("track_interface", in.TrackInterfaces)
 	p.tracks("track_script", in.TrackScripts)
+	p.tracks("track_file", in.TrackFiles)
+	p.tracks("track_process", in.TrackProcesses)
 	p.command("notify", in.Notify.Any)
 	p.command("notify_master", in.Notify.Master)
 	p.command("notify_backup", in.Notify.Backup)

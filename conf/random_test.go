@@ -21,8 +21,15 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(r, "scripts") {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
+		c.Global.ScriptUser, c.Global.ScriptSecurity = user(r), coin(r)
+		for i := range rapid.IntRange(0, 2).Draw(r, "files") {
+			c.TrackFiles = append(c.TrackFiles, randomFile(r, fmt.Sprintf("%d%s", i, name(r))))
+		}
+		for i := range rapid.IntRange(0, 2).Draw(r, "processes") {
+			c.TrackProcesses = append(c.TrackProcesses, randomProcess(r, fmt.Sprintf("%d%s", i, name(r))))
+		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "instances") {
-			c.Instances = append(c.Instances, randomInstance(r, i, c.Scripts))
+			c.Instances = append(c.Instances, randomInstance(r, i, c))
 		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
 			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
@@ -64,11 +71,45 @@ func randomScript(r *rapid.T, name string) Script {
 	return Script{
 		Name: name, Argv: []string{"/bin/x", text(r)}, Interval: duration(r, 10*time.Millisecond, time.Hour, time.Microsecond), Timeout: duration(r, 10*time.Millisecond, time.Hour, time.Millisecond),
 		Weight: number(r, -253, 253), Reverse: coin(r), Rise: number(r, 1, 9), Fall: number(r, 1, 9), InitFail: coin(r),
+		User: user(r),
 	}
 }
 
+// user is who a command runs as, or nobody in particular.
+func user(r *rapid.T) User {
+	u := User{Name: rapid.StringMatching(`[a-z0-9_-]{0,8}`).Draw(r, "user")}
+	if u.Name != "" && coin(r) {
+		u.Group = rapid.StringMatching(`[a-z]{1,8}`).Draw(r, "group")
+	}
+	return u
+}
+
+func randomFile(r *rapid.T, name string) TrackFile {
+	f := TrackFile{Name: name, Path: "/" + rapid.StringMatching(`[a-zäß \\"]{1,9}`).Draw(r, "path"), Weight: number(r, -weightMax, weightMax), Reverse: coin(r), Init: coin(r)}
+	if f.Init {
+		f.InitValue, f.Overwrite = number(r, -weightMax, weightMax), coin(r)
+	}
+	return f
+}
+
+func randomProcess(r *rapid.T, name string) TrackProcess {
+	p := TrackProcess{
+		Name: name, Argv: []string{"/bin/x" + text(r)}, Weight: number(r, -254, 254), Reverse: coin(r), Quorum: number(r, 0, 9), QuorumMax: -1,
+		ForkDelay: duration(r, 0, time.Hour, time.Millisecond), TerminateDelay: duration(r, 0, time.Hour, time.Millisecond),
+	}
+	matches := []string{"name", "exact", "partial"}
+	if coin(r) {
+		p.Argv, matches = append(p.Argv, text(r), ""), []string{"exact", "partial", "initial"}
+	}
+	p.Match = rapid.SampledFrom(matches).Draw(r, "match")
+	if coin(r) {
+		p.QuorumMax = number(r, p.Quorum, 20)
+	}
+	return p
+}
+
 // randomInstance makes the i-th instance; its number keeps VRIDs and addresses apart.
-func randomInstance(r *rapid.T, i int, scripts []Script) Instance {
+func randomInstance(r *rapid.T, i int, c *Config) Instance {
 	in := Instance{
 		Name: fmt.Sprintf("%d%s", i, name(r)), Interface: "eth0", VRID: uint8(i + 1), Version: uint8(number(r, 2, 3)), IPv6: coin(r), Priority: uint8(number(r, 1, 255)), WantMaster: coin(r),
 		DownTimerAdverts: number(r, 1, 100), SkipCheckAddr: coin(r), LowerPrioNoAdv: coin(r),
@@ -107,8 +148,14 @@ func randomInstance(r *rapid.T, i int, scripts []Script) Instance {
 	for j := range number(r, 0, 3) {
 		in.Excluded = append(in.Excluded, randomVIP(r, in.IPv6 != (coin(r) && len(in.VIPs) > 0), i, 10+j))
 	}
-	for _, s := range scripts {
+	for _, s := range c.Scripts {
 		in.TrackScripts = append(in.TrackScripts, TrackRef{s.Name, number(r, -253, 253), coin(r)})
+	}
+	for _, f := range c.TrackFiles {
+		in.TrackFiles = append(in.TrackFiles, TrackRef{f.Name, number(r, -254, 254), coin(r)})
+	}
+	for _, p := range c.TrackProcesses {
+		in.TrackProcesses = append(in.TrackProcesses, TrackRef{p.Name, number(r, -254, 254), coin(r)})
 	}
 	return in
 }

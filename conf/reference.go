@@ -102,7 +102,7 @@ func (k *key) defaultCell() string {
 	case netip.Addr:
 		return "`" + quote(d.String()) + "`"
 	case weight:
-		return "`0`"
+		return fmt.Sprintf("`%d`", d.n)
 	case nil:
 		return "none"
 	}

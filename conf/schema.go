@@ -96,6 +96,10 @@ func (k *key) allowed() string {
 		if k.max == k.min+1 {
 			text = fmt.Sprintf("%d or %d", k.min, k.max)
 		}
+	case "weight":
+		text = fmt.Sprintf(`%d..%d, or a string with "reverse" ("-20 reverse")`, k.min, k.max)
+	case "tracks":
+		text = fmt.Sprintf(`an array of "NAME [weight %d..%d] [reverse]" or { name = "NAME", weight = N, reverse = true }`, k.min, k.max)
 	case "time":
 		text = "a time " + span2(k.min, k.max) + `: a number of seconds or a string with a unit ("250ms", "1m")`
 	case "choice":
@@ -157,6 +161,8 @@ var rootBlock = &block{
 		{name: "global_defs", kind: tableKind, block: globalBlock, doc: "Settings for the whole process and defaults of all instances."},
 		{name: "interface_up_down_delays", kind: delaysKind, doc: "How long an interface must be down, and up again, before that counts: \"IF DOWN [UP]\", in seconds up to 255; UP is DOWN unless given. DOWN must be below (down_timer_adverts - 1) x advert_int of every instance there; UP covers switches and bonds that swallow packets after the link came up.", differs: "keepalived shortens both silently where they do not fit; here DOWN is an error and UP is not limited."},
 		{name: "vrrp_script", kind: namedKind, block: scriptBlock, doc: "Programs whose result moves the priority of instances."},
+		{name: "vrrp_track_file", aliases: []string{"track_file"}, kind: namedKind, block: trackFileBlock, doc: "Files with a number that moves the priority of instances."},
+		{name: "vrrp_track_process", kind: namedKind, block: trackProcessBlock, doc: "Processes that must run, or must not; they move the priority of instances."},
 		{name: "vrrp_instance", kind: namedKind, block: instanceBlock, doc: "Virtual routers: who owns which addresses."},
 		{name: "vip_spread", kind: namedKind, block: spreadBlock, doc: "Addresses that are spread over several directors by one file for all of them."},
 		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
@@ -189,6 +195,8 @@ var globalBlock = &block{
 		{name: "vrrp_delay_after_boot", kind: timeKind, max: day, def: time.Duration(0), doc: "All instances wait until the machine has been up for so long. The longer of the two delays counts."},
 		{name: "vrrp_strict", kind: boolKind, def: false, doc: "Report as errors what the RFC does not allow.", differs: "a check only: keepalived changes values silently and drops packets to the virtual addresses."},
 		{name: "vrrp_skip_check_adv_addr", kind: boolKind, def: false, doc: "Do not compare the addresses in the adverts of a master whose last advert matched."},
+		{name: "script_user", kind: userKind, defText: "keepalived_script if there is such a user, else the user of vipd", doc: "Who vrrp_script, notify and other commands run as, unless they name a user of their own: \"USER [GROUP]\" or { user = \"USER\", group = \"GROUP\" }. Other users than vipd's own need CAP_SETUID, CAP_SETGID and CAP_KILL in the systemd unit."},
+		{name: "enable_script_security", kind: boolKind, def: true, doc: "Do not run a command that others than root and the user it runs as could change: the program, what links lead to, and all directories above. A vrrp_script then counts as failed, and status says why.", differs: "keepalived leaves it off, and then looks at commands of root alone."},
 		{name: "v3_checksum_as_v2", kind: boolKind, def: false, doc: "Compute the checksum of version 3 IPv4 adverts without the pseudo-header, as RFC 9568 and much router hardware do."},
 	},
 }

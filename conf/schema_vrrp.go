@@ -32,6 +32,42 @@ var scriptBlock = &block{
 		{name: "rise", kind: intKind, min: 1, max: 10000, def: 1, doc: "Good runs in a row that make it good."},
 		{name: "fall", kind: intKind, min: 1, max: 10000, def: 1, doc: "Bad runs in a row that make it bad."},
 		{name: "init_fail", kind: boolKind, def: false, doc: "Count as bad until the first result."},
+		{name: "user", kind: userKind, defText: "script_user", doc: "Who it runs as: \"USER [GROUP]\" or { user = \"USER\", group = \"GROUP\" }."},
+	},
+}
+
+// weightMax bounds the weight of a track file, as in keepalived.
+const weightMax = 1<<31 - 1
+
+// trackFileBlock is [vrrp_track_file.NAME].
+var trackFileBlock = &block{
+	name:   "vrrp_track_file",
+	header: "[vrrp_track_file.NAME]",
+	named:  true,
+	doc:    "A file that holds a number. Instances name it in track_file; a change is seen at once. A file that is missing, empty or holds no whole number counts as 0.",
+	keys: []*key{
+		{name: "file", kind: fileKind, need: true, doc: "The file, with an absolute path."},
+		{name: "weight", kind: weightKind, min: -weightMax, max: weightMax, def: weight{n: 1}, note: "the number in the file is multiplied with it", doc: "The number in the file times this is added to the priority; a product of -254 or less means FAULT. 0: any number but 0 means FAULT. \"1 reverse\" turns the sign (with 0: 0 means FAULT)."},
+		{name: "init_file", kind: initFileKind, doc: "Write the file at the start when it does not exist: true or a number (true is 0); \"N overwrite\" or \"overwrite\" even when it does. A reload writes nothing."},
+	},
+}
+
+// trackProcessBlock is [vrrp_track_process.NAME].
+var trackProcessBlock = &block{
+	name:   "vrrp_track_process",
+	header: "[vrrp_track_process.NAME]",
+	named:  true,
+	doc:    "Processes that are counted. Instances name it in track_process. The kernel tells of processes that start and end; where it does not (in a container, in another network or process namespace), /proc is read twice a second, and status says so.",
+	keys: []*key{
+		{name: "process", kind: commandKind, need: true, doc: "The name of the process as in /proc/PID/comm (\"nginx\"). With arguments, full_command or param_match: its command line, the command as it was started."},
+		{name: "param_match", kind: choiceKind, words: []string{"initial", "partial"}, defText: "all arguments must be the same", doc: "partial: the first arguments must be those of process; initial: the same, and the last one may go on. Without arguments in process: the command must have none."},
+		{name: "full_command", kind: boolKind, def: false, doc: "Compare the command, not the name, though process has no arguments."},
+		{name: "weight", kind: weightKind, min: -254, max: 254, def: weight{}, note: "0 means FAULT while the number of processes is wrong", doc: "Default of the weight in track_process; as for vrrp_script."},
+		{name: "quorum", kind: intKind, min: 0, max: 65535, defText: "1; with quorum_max = 0 it is 0", doc: "Fewer processes are a failure."},
+		{name: "quorum_max", kind: intKind, min: 0, max: 65535, defText: "no bound", doc: "More processes are a failure; 0: it must not run."},
+		{name: "fork_delay", kind: timeKind, max: hour, defText: "delay", doc: "How long there must be enough processes before that counts."},
+		{name: "terminate_delay", kind: timeKind, max: hour, defText: "delay", doc: "How long there must be too few before that counts: a restart takes its time."},
+		{name: "delay", kind: timeKind, max: hour, def: time.Duration(0), doc: "Both delays."},
 	},
 }
 
@@ -86,6 +122,9 @@ var instanceBlock = &block{
 		{name: "gna_interval", kind: timeKind, max: 10 * second, defText: "vrrp_gna_interval", doc: "As in global_defs, for this instance."},
 		{name: "track_interface", kind: tracksKind, min: -253, max: 253, doc: "Interfaces whose state moves the priority: \"IF [weight N] [reverse]\" or { name = \"IF\", weight = N, reverse = true }. Without a weight, a lost link means FAULT."},
 		{name: "track_script", kind: tracksKind, min: -253, max: 253, doc: "Scripts whose result moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_script unless given."},
+		{name: "track_file", kind: tracksKind, min: -254, max: 254, doc: "Files whose number moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_track_file unless given."},
+		{name: "track_process", kind: tracksKind, min: -254, max: 254, doc: "Processes whose number moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_track_process unless given."},
+		{name: "track_src_ip", kind: boolKind, def: true, doc: "FAULT while the source address of adverts is on no interface. vipd has nothing else to offer: false is an error.", differs: "keepalived sends from the missing address unless this is set."},
 		{name: "notify", kind: commandKind, doc: "Command to run at every change of state, after the one for that state. It gets four more arguments: INSTANCE, the name, MASTER, BACKUP or FAULT, and the priority."},
 		{name: "notify_master", kind: commandKind, doc: "Command to run on becoming MASTER."},
 		{name: "notify_backup", kind: commandKind, doc: "Command to run on becoming BACKUP."},

@@ -47,7 +47,7 @@ func (r *Router) apply(instances []Instance) {
 	if r.stopped {
 		return
 	}
-	scripts := r.tracked()
+	before := r.tracked()
 	keep := r.giveUp(instances)
 	masters := r.masters()
 	r.list = r.list[:0:0]
@@ -82,7 +82,7 @@ func (r *Router) apply(instances []Instance) {
 		}
 		r.feed(in, ev)
 	}
-	r.forgetScripts(scripts)
+	r.forgetResults(before)
 	r.refresh()
 	r.rearm()
 }
@@ -125,27 +125,5 @@ func (r *Router) rename(in *instance, master bool) {
 	case !is && master:
 		r.ports.Announcer.Stop(name)
 		r.ports.Addresses.Want(name, false)
-	}
-}
-
-// tracked returns the names of the scripts that instances track.
-func (r *Router) tracked() map[string]bool {
-	names := map[string]bool{}
-	for _, in := range r.list {
-		for _, t := range in.cfg.TrackScripts {
-			names[t.Name] = true
-		}
-	}
-	return names
-}
-
-// forgetScripts drops the results of scripts that were tracked and are no more: a
-// later script of that name starts without one.
-func (r *Router) forgetScripts(before map[string]bool) {
-	now := r.tracked()
-	for name := range before {
-		if !now[name] {
-			delete(r.scripts, name)
-		}
 	}
 }

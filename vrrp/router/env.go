@@ -127,55 +127,12 @@ func (r *Router) environment(in *instance) vrrp.Env {
 	if env.Pending == "" {
 		env.Pending = r.holding()
 	}
-	in.weights = nil
-	weigh := func(t *Track, good bool, reason string) {
-		if w := t.apply(&env, good, reason); w != 0 {
-			in.weights = append(in.weights, fmt.Sprintf("%s (%+d)", reason, w))
-		}
-	}
-	for i := range in.cfg.TrackInterfaces {
-		t := &in.cfg.TrackInterfaces[i]
-		reason := r.linkFault(t.Name)
-		if reason == "" {
-			reason = t.Name + " is up"
-		}
-		weigh(t, r.linkFault(t.Name) == "", reason)
-	}
-	for i := range in.cfg.TrackScripts {
-		t := &in.cfg.TrackScripts[i]
-		ok, known := r.scripts[t.Name]
-		switch {
-		case known && ok:
-			weigh(t, true, fmt.Sprintf("script %s succeeds", t.Name))
-		case known:
-			weigh(t, false, fmt.Sprintf("script %s failed", t.Name))
-		case t.Weight == 0 && env.Pending == "":
-			env.Pending = "the first result of script " + t.Name
-		}
-	}
+	r.track(in, &env)
 	if !in.foughtUntil.IsZero() {
 		fault("VIP fought over: %s was removed by others again and again; next try at %s",
 			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))
 	}
 	return env
-}
-
-// apply adds what a tracker says to env. With weight 0 a bad state is a fault
-// (reverse: a good one). A positive weight counts while good, a negative one while
-// bad; reverse turns its sign. It returns the weight that counts.
-func (t *Track) apply(env *vrrp.Env, good bool, reason string) int {
-	weight := t.Weight
-	if t.Reverse {
-		weight = -weight
-	}
-	switch {
-	case t.Weight == 0 && good == t.Reverse:
-		env.Faults = append(env.Faults, reason)
-	case t.Weight > 0 && good, t.Weight < 0 && !good:
-		env.Weight += weight
-		return weight
-	}
-	return 0
 }
 
 // linkFault says why nothing can be sent or received on an interface, "" if it can.

@@ -49,7 +49,7 @@ type Router struct {
 	delays    map[string]LinkDelay
 	holdUntil time.Time // all wait in INIT; zero: they do not
 	holdWhy   string
-	scripts   map[string]bool // last result of each script
+	results   map[tracker]int // last result of each tracker that has one
 	own       map[netip.Addr]struct{}
 	endpoints []Endpoint
 	socketErr map[string]error
@@ -79,7 +79,7 @@ func New(ports Ports) *Router {
 		done:     make(chan struct{}),
 		byName:   map[string]*instance{},
 		byKey:    map[key]*instance{},
-		scripts:  map[string]bool{},
+		results:  map[tracker]int{},
 		settled:  map[string]*settled{},
 		limit:    limiter{},
 	}
@@ -142,18 +142,6 @@ func (r *Router) HostState(links map[string]Link) {
 func (r *Router) SocketsChanged() {
 	r.post(func() {
 		r.endpoints = nil
-		r.refresh()
-	})
-}
-
-// TrackResult tells the state of a script: it is debounced by the caller. One of a
-// script that no instance tracks is not kept.
-func (r *Router) TrackResult(script string, ok bool) {
-	r.post(func() {
-		if last, known := r.scripts[script]; known && last == ok || !r.tracked()[script] {
-			return
-		}
-		r.scripts[script] = ok
 		r.refresh()
 	})
 }

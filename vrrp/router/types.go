@@ -17,21 +17,24 @@ type Instance struct {
 	Source          netip.Addr // configured source address; invalid: the interface's own
 	TrackInterfaces []Track
 	TrackScripts    []Track
+	TrackFiles      []Track
+	TrackProcesses  []Track
 }
 
 // Equal reports whether a and b are the same in every field.
 func (a *Instance) Equal(b *Instance) bool {
 	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.Source == b.Source &&
-		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts)
+		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts) &&
+		slices.Equal(a.TrackFiles, b.TrackFiles) && slices.Equal(a.TrackProcesses, b.TrackProcesses)
 }
 
 // key is what an advert for the instance is found by.
 func (a *Instance) key() key { return key{a.Interface, a.IPv6, a.VRID} }
 
-// Track is one line of track_interface or track_script.
+// Track is one line of track_interface, track_script, track_file or track_process.
 type Track struct {
 	Name    string
-	Weight  int  // 0: FAULT while bad; > 0: added while good; < 0: subtracted while bad
+	Weight  int  // 0: FAULT while bad; > 0: added while good; < 0: subtracted while bad; of a file see TrackFiles
 	Reverse bool // weight 0: FAULT while good; otherwise the weight's sign is turned
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vipd/cmd/internal/script"
 	"vipd/conf"
 	"vipd/vrrp/host"
 )
@@ -37,6 +38,22 @@ func Machine(cfg *conf.Config) []string {
 	}
 	if len(cfg.VirtualServers) > 0 {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
+	}
+	return append(out, commands(cfg)...)
+}
+
+// commands looks at the programs that the configuration names.
+func commands(cfg *conf.Config) []string {
+	var out []string
+	for _, s := range cfg.Scripts {
+		if err := script.Check(cfg.Global, s.Argv, s.User); err != nil {
+			out = append(out, fmt.Sprintf("vrrp_script.%s: %v; until then it counts as failed", s.Name, err))
+		}
+	}
+	for _, f := range cfg.TrackFiles {
+		if info, err := os.Stat(filepath.Dir(f.Path)); err != nil || !info.IsDir() {
+			out = append(out, fmt.Sprintf("vrrp_track_file.%s: there is no directory %s; until then the file counts as 0", f.Name, filepath.Dir(f.Path)))
+		}
 	}
 	return out
 }

@@ -12,7 +12,6 @@ import (
 	"vipd/vrrp/host"
 	"vipd/vrrp/packet"
 	"vipd/vrrp/router"
-	"vipd/vrrp/track"
 )
 
 // The functions of this file turn a finished configuration into what each
@@ -45,6 +44,7 @@ func routerInstance(c *conf.Instance) router.Instance {
 		},
 		Group: c.Group, Source: c.Source,
 		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
+		TrackFiles: routerTracks(c.TrackFiles), TrackProcesses: routerTracks(c.TrackProcesses),
 	}
 }
 
@@ -96,25 +96,6 @@ func garpInstances(cfg *conf.Config) []garp.Instance {
 			}
 		}
 		out = append(out, inst)
-	}
-	return out
-}
-
-func trackScripts(cfg *conf.Config) []track.Config {
-	used := map[string]bool{} // a script that no instance tracks is not run
-	for _, i := range cfg.Instances {
-		for _, t := range i.TrackScripts {
-			used[t.Name] = true
-		}
-	}
-	var out []track.Config
-	for _, s := range cfg.Scripts {
-		if used[s.Name] {
-			out = append(out, track.Config{
-				Name: s.Name, Argv: s.Argv, Interval: s.Interval, Timeout: s.Timeout,
-				Rise: s.Rise, Fall: s.Fall, InitFail: s.InitFail,
-			})
-		}
 	}
 	return out
 }

@@ -66,18 +66,20 @@ type Daemon struct {
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel
 
-	watcher  *host.Watcher
-	manager  *host.Manager
-	engine   *engine.Engine
-	sender   *sender
-	router   *router.Router
-	scripts  *track.Scripts
-	notify   *notify.Runner
-	observer *observer
-	checks   *run.Scheduler
-	table    *reconcile.Reconciler
-	balance  *balancer
-	feed     *feed
+	watcher   *host.Watcher
+	manager   *host.Manager
+	engine    *engine.Engine
+	sender    *sender
+	router    *router.Router
+	scripts   *track.Scripts
+	files     *track.Files
+	processes *track.Processes
+	notify    *notify.Runner
+	observer  *observer
+	checks    *run.Scheduler
+	table     *reconcile.Reconciler
+	balance   *balancer
+	feed      *feed
 
 	reloads  chan reloadRequest
 	stopping chan struct{} // closed when no more reloads are taken
@@ -174,6 +176,8 @@ func (d *Daemon) build(work context.Context) {
 		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Alarm: d.alarm,
 	})
 	d.scripts = track.New(d.router.TrackResult, log)
+	d.files = track.NewFiles(d.router.TrackFile, log)
+	d.processes = track.NewProcesses(d.router.TrackProcess, log)
 	d.ipvs = ipvsnl.NewKernel()
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
@@ -216,7 +220,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.manager.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.table.Run, d.checks.Run,
+		d.manager.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -258,6 +262,8 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.manager.Configure(sets)
 	d.feed.SetVIPs(sets)
 	d.scripts.Configure(trackScripts(cfg))
+	d.files.Configure(trackFiles(cfg))
+	d.processes.Configure(trackProcesses(cfg))
 	return d.balance.Configure(cfg.VirtualServers)
 }
 

@@ -35,10 +35,11 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		Version: d.opts.Version, PID: os.Getpid(), Started: d.started, ConfigFile: d.opts.ConfigFile,
 		ConfigLoaded: loaded, ReloadError: refused,
 		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
+		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
 	}
 	d.instances(s)
-	d.scriptStates(s)
+	d.trackerStates(s)
 	ctx, cancel := context.WithTimeout(ctx, tableRead)
 	defer cancel()
 	table, err := d.table.Refresh(ctx)

@@ -17,6 +17,8 @@ type Status struct {
 	Instances      []Instance       `json:"vrrp_instances"`
 	SyncGroups     []SyncGroup      `json:"sync_groups"`
 	Scripts        []Script         `json:"vrrp_scripts"`
+	TrackFiles     []TrackFile      `json:"vrrp_track_files"`
+	TrackProcesses []TrackProcess   `json:"vrrp_track_processes"`
 	VirtualServers []VirtualServer  `json:"virtual_servers"`
 	Counters       map[string]int64 `json:"counters"`
 }
@@ -63,6 +65,27 @@ type Script struct {
 	LastRun    time.Time `json:"last_run"`
 	DurationMS float64   `json:"duration_ms"`
 	Detail     string    `json:"detail"`
+}
+
+// TrackFile is one vrrp_track_file.
+type TrackFile struct {
+	Name    string    `json:"name"`
+	File    string    `json:"file"`
+	Value   int       `json:"value"`   // before any weight
+	Known   bool      `json:"known"`   // false until it was read
+	Watched bool      `json:"watched"` // changes are seen at once; else within a second
+	Changed time.Time `json:"changed"` // zero: never
+	Detail  string    `json:"detail"`  // why the value is 0 although the file does not say so
+}
+
+// TrackProcess is one vrrp_track_process.
+type TrackProcess struct {
+	Name      string    `json:"name"`
+	State     string    `json:"state"` // UNKNOWN, OK, FAILED
+	Processes int       `json:"processes"`
+	Changed   time.Time `json:"changed"`
+	Source    string    `json:"source"` // "kernel events", "polling /proc: …" and why
+	Detail    string    `json:"detail"`
 }
 
 // VirtualServer is one IPVS service and its pool.

@@ -30,6 +30,9 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
+	if err := s.writeTracked(w, now); err != nil {
+		return err
+	}
 	for i := range s.VirtualServers {
 		if err := s.VirtualServers[i].write(w, now); err != nil {
 			return err
