@@ -55,7 +55,7 @@ func (b *builder) timing(v *values, in *Instance) {
 // weighted warns of trackers that may never move the addresses.
 func (b *builder) weighted(v *values, in *Instance) {
 	var names []string
-	for _, list := range [][]TrackRef{in.TrackInterfaces, in.TrackScripts} {
+	for _, list := range [][]TrackRef{in.TrackInterfaces, in.TrackScripts, in.TrackFiles, in.TrackProcesses} {
 		for _, t := range list {
 			if t.Weight != 0 {
 				names = append(names, t.Name)
