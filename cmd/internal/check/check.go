@@ -60,8 +60,18 @@ func commands(cfg *conf.Config) []string {
 
 func interfaces(cfg *conf.Config, state host.State) []string {
 	var out []string
+	spreads := map[string]string{} // by instance: what all instances of a spread have in common is said once
+	for _, s := range cfg.Spreads {
+		for _, g := range s.Groups {
+			spreads[g.Instance] = "vip_spread." + s.Name
+		}
+	}
 	warn := func(instance, format string, args ...any) {
-		s := fmt.Sprintf("vrrp_instance.%s: ", instance) + fmt.Sprintf(format, args...)
+		path := "vrrp_instance." + instance
+		if s, ok := spreads[instance]; ok {
+			path = s
+		}
+		s := path + ": " + fmt.Sprintf(format, args...)
 		if !slices.Contains(out, s) {
 			out = append(out, s)
 		}

@@ -46,6 +46,19 @@ func TestInterfaces(t *testing.T) {
 }
 
 // TestModuleKnown: a module may be loaded, built in or on disk.
+// TestSpread: what all instances of a spread lack is said once, under the name
+// that stands in the file.
+func TestSpread(t *testing.T) {
+	cfg := &conf.Config{
+		Instances: []conf.Instance{{Name: "WEB-01", Interface: "eth9"}, {Name: "WEB-02", Interface: "eth9"}},
+		Spreads:   []conf.Spread{{Name: "WEB", Groups: []conf.SpreadGroup{{Instance: "WEB-01"}, {Instance: "WEB-02"}}}},
+	}
+	got := interfaces(cfg, host.State{})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "vip_spread.WEB: interface eth9 does not exist here") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestModuleKnown(t *testing.T) {
 	dir := "lib/modules/" + release() + "/"
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
