@@ -43,7 +43,7 @@ virtual_router_id = "51-70"
 groups = %d
 virtual_ipaddress = ["%v-%v"]
 version = 3
-advert_int = 0.2
+advert_int = 0.5
 `, self, strings.Join(directors, `", "`), spreadGroups, spreadVIPs()[0], spreadVIPs()[spreadAddresses-1])
 }
 
@@ -212,7 +212,7 @@ func growSpread(t *testing.T, order []string) {
 	}
 	third, quarter := spreadAddresses/3, spreadAddresses/4
 	before := waitLoads(l, t, map[string]int{"d1": third, "d2": third, "d3": third}, 20*time.Second)
-	time.Sleep(500 * time.Millisecond) // all have settled
+	time.Sleep(time.Second) // all have settled
 	logs := map[netip.Addr]*lab.OwnerLog{}
 	for _, vip := range spreadVIPs()[:spreadGroups] {
 		logs[vip] = l.WatchOwners(vip, 40*time.Millisecond)
@@ -223,7 +223,7 @@ func growSpread(t *testing.T, order []string) {
 		} else {
 			daemons[name] = l.Node(name).Vipd(spreadConf(name, grown))
 		}
-		time.Sleep(2 * time.Second) // longer than an election: 0.8 s
+		time.Sleep(3 * time.Second) // longer than an election: 2 s
 	}
 	after := waitLoads(l, t, map[string]int{"d1": quarter, "d2": quarter, "d3": quarter, "d4": quarter}, 20*time.Second)
 	moved := 0
