@@ -10,6 +10,9 @@
 // rules are listed in build.go. Every rule has a file in testdata/bad with the
 // exact text it prints.
 //
+// [vip_spread.NAME] has become instances like any others when Load returns
+// (build_spread.go); who gets which priority is the business of conf/spread.
+//
 // To add a key: a line in its block in schema*.go, a field in config.go that the
 // builder fills, a line in print*.go and diff.go, and the files in testdata that
 // the tests then ask for.

@@ -10,7 +10,8 @@ import (
 
 // TOML returns the configuration as a file: canonical, with every default
 // written out. Load of that file gives an equal Config again, but for Files and
-// Warnings. Passwords are in it.
+// Warnings, and for Spreads: a vip_spread comes out as the instances that it makes
+// on this machine. Passwords are in it.
 func (c *Config) TOML() string {
 	p := &printer{}
 	p.linkDelays(c.LinkDelays)

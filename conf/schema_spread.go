@@ -11,7 +11,7 @@ var spreadBlock = &block{
 	borrows: "vrrp_instance",
 	doc: "One list of addresses, spread over any number of directors by one file that is the same on all of them (see [spread.md](spread.md)). " +
 		"The addresses are dealt out to groups; each group becomes a vrrp_instance called NAME-01, NAME-02, …, in which every director has a priority of its own. " +
-		"All other keys of [vrrp_instance](#vrrp_instance) may be given too and go to every one of these instances, " +
+		"The other keys of [vrrp_instance](#vrrp_instance) go to every one of these instances: `interface`, which must be given, and any others, " +
 		"except `priority`, `state`, `mcast_src_ip`, `virtual_ipaddress_excluded` and `no_virtual_ipaddress`.",
 	keys: append([]*key{
 		{name: "directors", kind: directorsKind, need: true, doc: "All directors, by router_id or host name: \"NAME [weight N]\" or { name = \"NAME\", weight = N }. A director of weight 2 gets twice the share of one of weight 1, which is the default. Add new ones at the end of the list: then the fewest groups move."},
