@@ -100,7 +100,8 @@ func TestNormalRunning(t *testing.T) {
 }
 
 // TestAnyFailure: with equal weights, loads after the failure of any one
-// director differ by at most one group; after any two by at most two.
+// director differ by at most one group; after any two by at most two, with up to
+// four directors by one.
 func TestAnyFailure(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n, groups := size(r)
@@ -110,7 +111,7 @@ func TestAnyFailure(t *testing.T) {
 				r.Fatalf("director %d fails: %v", a, p.Loads(a))
 			}
 			for b := range a {
-				if got := difference(p.Loads(a, b), a, b); got > 2 {
+				if got := difference(p.Loads(a, b), a, b); got > 2 || n <= 4 && got > 1 {
 					r.Fatalf("directors %d and %d fail: %v", a, b, p.Loads(a, b))
 				}
 			}
