@@ -2,6 +2,7 @@ package spread
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 )
@@ -218,6 +219,36 @@ func TestAddingMovesTheLeast(t *testing.T) {
 			}
 			if moved > least {
 				t.Errorf("weights %v, %d groups: adding the last moves %d groups, %d would do", w, groups, moved, least)
+			}
+		}
+	}
+}
+
+// TestEverySize goes through 2–16 directors and 1–200 groups, in the long form
+// (VIPD_LONG=1) without leaving out any: evenness in normal running, after every
+// failure of one and of two, and the least moves when one is added.
+func TestEverySize(t *testing.T) {
+	step := 13
+	if os.Getenv("VIPD_LONG") != "" {
+		step = 1
+	}
+	for n := 2; n <= 16; n++ {
+		for groups := 1 + n%step; groups <= 200; groups += step {
+			p, before := plan(t, equal(n), groups, Even), plan(t, equal(n-1), groups, Even)
+			moved, one, two := 0, 0, 0
+			for g := range groups {
+				if p.Owner(g) != before.Owner(g) {
+					moved++
+				}
+			}
+			for a := range n {
+				one = max(one, difference(p.Loads(a), a))
+				for b := range a {
+					two = max(two, difference(p.Loads(a, b), a, b))
+				}
+			}
+			if moved != groups/n || difference(p.Loads()) > 1 || one > 1 || two > 2 {
+				t.Errorf("%d directors, %d groups: %v, differences %d and %d after failures, %d moved", n, groups, p.Loads(), one, two, moved)
 			}
 		}
 	}
