@@ -196,7 +196,8 @@ func TestO30StubbornScripts(t *testing.T) {
 	if s := r.status("term"); s.Timeouts != 1 {
 		t.Errorf("status %+v", s)
 	}
-	time.Sleep(2 * time.Second) // the children that sleep end by themselves
+	r.Configure(nil)                    // no more of them
+	time.Sleep(2500 * time.Millisecond) // the children that sleep end by themselves
 }
 
 // Case O30: a script that alternates stays good below fall.
