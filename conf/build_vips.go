@@ -36,6 +36,10 @@ func (b *builder) addresses(v *values, in *Instance) {
 		in.IPv6 = excluded[0].Prefix.Addr().Is6()
 	case v.has("mcast_src_ip"):
 		in.IPv6 = get[netip.Addr](v, "mcast_src_ip").Is6()
+	case v.has("unicast_src_ip"):
+		in.IPv6 = get[netip.Addr](v, "unicast_src_ip").Is6()
+	case len(get[[]peer](v, "unicast_peer")) > 0:
+		in.IPv6 = get[[]peer](v, "unicast_peer")[0].Address.Is6()
 	case v.has("mcast_dst_ip"):
 		in.IPv6 = get[netip.Addr](v, "mcast_dst_ip").Is6()
 	}

@@ -40,6 +40,7 @@ func (b *builder) instance(v *values) Instance {
 	b.addresses(v, &in)
 	b.version(v, &in)
 	b.authentication(v, &in)
+	b.unicast(v, &in)
 	b.groups(v, &in)
 	b.router(v, &in)
 	b.trackers(v, &in)
@@ -184,7 +185,7 @@ func (b *builder) groups(v *values, in *Instance) {
 	if v.has("mcast_dst_ip") {
 		in.Group = get[netip.Addr](v, "mcast_dst_ip")
 	}
-	for _, key := range []string{"mcast_src_ip", "mcast_dst_ip"} {
+	for _, key := range []string{"mcast_src_ip", "mcast_dst_ip", "unicast_src_ip"} {
 		if a := get[netip.Addr](v, key); a.IsValid() && a.Is6() != in.IPv6 && !b.guessed {
 			b.say(Error, v, key, "vrrp_instance."+key+"/family", fmt.Sprintf("%s does not fit: the addresses of this instance are %s", a, family(in.IPv6)), "write an "+family(in.IPv6)+" address, or leave it out")
 		}
@@ -199,14 +200,23 @@ func (b *builder) router(v *values, in *Instance) {
 	if in.VRID == 0 || in.Interface == "" {
 		return
 	}
-	key := virtualRouter{in.Interface, in.IPv6, int(in.VRID)}
+	if b.claim(v, in, in.Interface) && in.Unicast && in.Source.IsValid() {
+		// By unicast the interface plays no part.
+		b.claim(v, in, in.Source.String())
+	}
+}
+
+// claim takes the VRID of an instance at a place, and reports whether it was free.
+func (b *builder) claim(v *values, in *Instance, place string) bool {
+	key := virtualRouter{place, in.IPv6, int(in.VRID)}
 	first, taken := b.vrids[key]
 	if !taken {
 		b.vrids[key] = v
-		return
+		return true
 	}
 	it, _ := first.place("virtual_router_id")
 	b.say(Error, v, "virtual_router_id", "vrrp_instance.virtual_router_id/taken",
-		fmt.Sprintf("%d already used on %s (%s) by %q at %s", in.VRID, in.Interface, family(in.IPv6), first.name, it.src.place(it.at)),
+		fmt.Sprintf("%d already used on %s (%s) by %q at %s", in.VRID, place, family(in.IPv6), first.name, it.src.place(it.at)),
 		"every virtual router on a network needs its own number, 1..255")
+	return false
 }

@@ -51,22 +51,34 @@ type Instance struct {
 	DownTimerAdverts int  // missed adverts before takeover, 3
 	NoPreempt        bool // cleared by state MASTER or priority 255 (with a warning)
 	AuthPass         string
-	ChecksumAsV2     bool          // v3_checksum_as_v2: send without the IPv4 pseudo-header
-	Group            netip.Addr    // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
-	Source           netip.Addr    // mcast_src_ip; invalid: the interface's primary address
-	SkipCheckAddr    bool          // skip_check_adv_addr
-	LowerPrioNoAdv   bool          // lower_prio_no_advert
-	PreemptDelay     time.Duration // preempt_delay; 0 with nopreempt, state MASTER or priority 255
-	LatePriority     uint8         // timer_expired_backup; 0: off, and without nopreempt
-	IgnoreAdverts    bool          // owner_ignore_adverts, with priority 255 only
-	VIPs             []VIP         // virtual_ipaddress: carried in adverts
-	Excluded         []VIP         // virtual_ipaddress_excluded
-	Announce         Announce
-	TrackInterfaces  []TrackRef // track_interface
-	TrackScripts     []TrackRef // track_script
-	TrackFiles       []TrackRef // track_file
-	TrackProcesses   []TrackRef // track_process
-	Notify           Notify
+	ChecksumAsV2     bool       // v3_checksum_as_v2: send without the IPv4 pseudo-header
+	Group            netip.Addr // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
+	Source           netip.Addr // mcast_src_ip, unicast_src_ip; invalid: the interface's primary address
+	Unicast          bool       // adverts go to Peers, never to Group
+	Peers            []Peer     // unicast_peer
+	UnicastTTL       uint8      // unicast_ttl, 255; 0 without Unicast
+	// CheckUnicastSource drops adverts by unicast that are not from one of Peers
+	// (check_unicast_src); always with a bound on the TTL of a peer.
+	CheckUnicastSource bool
+	SkipCheckAddr      bool          // skip_check_adv_addr
+	LowerPrioNoAdv     bool          // lower_prio_no_advert
+	PreemptDelay       time.Duration // preempt_delay; 0 with nopreempt, state MASTER or priority 255
+	LatePriority       uint8         // timer_expired_backup; 0: off, and without nopreempt
+	IgnoreAdverts      bool          // owner_ignore_adverts, with priority 255 only
+	VIPs               []VIP         // virtual_ipaddress: carried in adverts
+	Excluded           []VIP         // virtual_ipaddress_excluded
+	Announce           Announce
+	TrackInterfaces    []TrackRef // track_interface
+	TrackScripts       []TrackRef // track_script
+	TrackFiles         []TrackRef // track_file
+	TrackProcesses     []TrackRef // track_process
+	Notify             Notify
+}
+
+// Peer is one line of unicast_peer.
+type Peer struct {
+	Address        netip.Addr
+	MinTTL, MaxTTL uint8 // of adverts from it, 0 and 255
 }
 
 // Spread is one [vip_spread.NAME]. What follows from it for this machine is in

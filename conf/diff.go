@@ -208,7 +208,15 @@ func diffInstance(a, b Instance) (d details) {
 	}
 	d.add("v3_checksum_as_v2", a.ChecksumAsV2, b.ChecksumAsV2)
 	d.add("mcast_dst_ip", a.Group, b.Group)
-	d.add("mcast_src_ip", a.Source, b.Source)
+	source := "mcast_src_ip"
+	if b.Unicast {
+		source = "unicast_src_ip"
+	}
+	d.add(source, a.Source, b.Source)
+	d.add("unicast", a.Unicast, b.Unicast)
+	d.list("unicast_peer", texts(a.Peers), texts(b.Peers))
+	d.add("unicast_ttl", a.UnicastTTL, b.UnicastTTL)
+	d.add("check_unicast_src", a.CheckUnicastSource, b.CheckUnicastSource)
 	d.add("skip_check_adv_addr", a.SkipCheckAddr, b.SkipCheckAddr)
 	d.add("lower_prio_no_advert", a.LowerPrioNoAdv, b.LowerPrioNoAdv)
 	d.list("virtual_ipaddress", texts(a.VIPs), texts(b.VIPs))

@@ -44,7 +44,7 @@ var keywords = []keyword{
 
 	{later, inGlobal, "notification_email notification_email_from smtp_server smtp_helo_name smtp_connect_timeout smtp_alert smtp_alert_vrrp smtp_alert_checker", ""},
 	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop vrrp_min_garp vrrp_garp_extra_if", ""},
-	{later, inGlobal, "vrrp_check_unicast_src nftables nftables_priority nftables_counters nftables_ifindex nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
+	{later, inGlobal, "nftables nftables_priority nftables_counters nftables_ifindex nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "notify_fifo notify_fifo_script vrrp_notify_fifo vrrp_notify_fifo_script lvs_notify_fifo lvs_notify_fifo_script vrrp_notify_priority_changes fifo_write_vrrp_states_on_reload rs_init_notifies", ""},
 	{later, inGlobal, "use_symlink_paths set_supplementary_groups startup_script startup_script_timeout shutdown_script shutdown_script_timeout include_check", ""},
 	{instead, inGlobal, "no_email_faults no_checker_emails", "vipd sends no mail of this kind; run a command of yours with notify"},
@@ -69,7 +69,7 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "random_seed tmp_config_directory config_save_dir data_use_instance iproute_usr_dir iproute_etc_dir", "vipd does not need it"},
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
-	{later, inInstance, "virtual_routes virtual_rules promote_secondaries unicast_src_ip unicast_peer unicast_ttl unicast_fault_no_peer check_unicast_src auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
+	{later, inInstance, "virtual_routes virtual_rules promote_secondaries auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
 	{later, inInstance, "garp_extra_if accept no_accept", ""},
 	{later, inInstance, "notify_stop notify_deleted notify_master_rx_lower_pri notify_priority_changes smtp_alert", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},

@@ -172,7 +172,8 @@ func (p *printer) instance(in Instance) {
 	}
 	p.flag("v3_checksum_as_v2", in.ChecksumAsV2)
 	p.text("mcast_dst_ip", in.Group.String())
-	if in.Source.IsValid() {
+	p.unicastTOML(in)
+	if in.Source.IsValid() && !in.Unicast {
 		p.text("mcast_src_ip", in.Source.String())
 	}
 	p.flag("skip_check_adv_addr", in.SkipCheckAddr)

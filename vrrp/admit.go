@@ -12,13 +12,23 @@ import (
 // it is a stranger that happens to use our VRID. Only an advert for which Admit
 // returns DropNone may be handed to Handle.
 //
+// With unicast peers the sender comes first: it must be one of them, and the TTL,
+// which routers on the way lower, only within the bounds set for that peer.
+//
 // A stranger lists no address of ours. A list that overlaps is admitted and the
 // difference shown in Status; an empty list on either side, and SkipCheckAddr,
-// skip the test.
+// skip the test. A peer is never a stranger.
 func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.DropReason {
-	policy := packet.Policy{Version: m.cfg.Version, Interval: m.cfg.AdvertInterval}
+	policy := packet.Policy{Version: m.cfg.Version, Interval: m.cfg.AdvertInterval, AnyTTL: m.cfg.Unicast}
 	if !m.cfg.IPv6 {
 		policy.AuthPass = m.cfg.AuthPass
+	}
+	peer := false
+	if m.cfg.Unicast {
+		var reason packet.DropReason
+		if peer, reason = m.peer(from, ttl); reason != packet.DropNone {
+			return reason
+		}
 	}
 	if reason := packet.Verify(a, policy, ttl); reason != packet.DropNone {
 		return reason
@@ -43,9 +53,31 @@ func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.Dro
 			shared++
 		}
 	}
-	if shared == 0 {
+	if shared == 0 && !peer {
 		return packet.DropForeign
 	}
 	m.mismatch = shared != len(a.Addrs) || shared != len(m.own)
 	return packet.DropNone
+}
+
+// peer reports whether an advert by unicast is from one of the peers, or why it
+// is not admitted.
+func (m *Machine) peer(from netip.Addr, ttl uint8) (bool, packet.DropReason) {
+	if from == m.env.Source {
+		return false, packet.DropOwnSource
+	}
+	for i := range m.cfg.Peers {
+		p := &m.cfg.Peers[i]
+		if p.Address != from {
+			continue
+		}
+		if ttl < p.MinTTL || p.MaxTTL != 0 && ttl > p.MaxTTL {
+			return true, packet.DropTTLRange
+		}
+		return true, packet.DropNone
+	}
+	if m.cfg.AnySource {
+		return false, packet.DropNone
+	}
+	return false, packet.DropNotPeer
 }

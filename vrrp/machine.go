@@ -149,6 +149,7 @@ func (m *Machine) Advert(a *packet.Advert, priority uint8) {
 func (m *Machine) setConfig(cfg *Config) {
 	m.cfg = *cfg
 	m.cfg.Addresses = slices.Clone(cfg.Addresses)
+	m.cfg.Peers = slices.Clone(cfg.Peers)
 	m.own = make(map[netip.Addr]struct{}, len(cfg.Addresses))
 	for _, a := range cfg.Addresses {
 		m.own[a] = struct{}{}

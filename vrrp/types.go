@@ -62,6 +62,15 @@ type Config struct {
 	Addresses         []netip.Addr  // advertised addresses, in the order sent
 	AuthPass          string        // v2 IPv4 simple password, at most 8 bytes count; "" is none
 	Form              packet.Form   // checksum form to send
+	Unicast           bool          // adverts go to and come from Peers, never a multicast group
+	Peers             []Peer
+	AnySource         bool // by unicast, adverts of others than Peers count too
+}
+
+// Peer is another director that is spoken to by unicast.
+type Peer struct {
+	Address        netip.Addr
+	MinTTL, MaxTTL uint8 // of adverts from it; MaxTTL 0 means 255
 }
 
 // Owner reports whether the router owns its addresses (RFC 9568 §5.2.4).
@@ -76,16 +85,17 @@ func (c *Config) SameRouter(b *Config) bool {
 
 // Equal reports whether a and b are the same in every field.
 func (c *Config) Equal(b *Config) bool {
-	return c.scalars() == b.scalars() && slices.Equal(c.Addresses, b.Addresses)
+	return c.scalars() == b.scalars() && slices.Equal(c.Addresses, b.Addresses) && slices.Equal(c.Peers, b.Peers)
 }
 
-// scalars is Config without its slice, comparable with ==.
+// scalars is Config without its slices, comparable with ==.
 type scalars struct {
 	name, iface, pass                               string
 	vrid, version, priority, late                   uint8
 	interval, delay                                 time.Duration
 	adverts                                         int
 	ipv6, nopreempt, master, noadvert, skip, ignore bool
+	unicast, anySource                              bool
 	form                                            packet.Form
 }
 
@@ -95,6 +105,7 @@ func (c *Config) scalars() scalars {
 		interval: c.AdvertInterval, adverts: c.DownTimerAdverts, ipv6: c.IPv6, nopreempt: c.NoPreempt,
 		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
 		delay: c.PreemptDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
+		unicast: c.Unicast, anySource: c.AnySource,
 	}
 }
 

@@ -47,15 +47,23 @@ const (
 type Form uint8
 
 // FormPlain covers the message alone, FormPseudo a pseudo-header before it.
+// FormPatched is a wrong FormPlain, found by [Advert.DecodePatched] only: what
+// keepalived 2.4.3 sends by unicast under v3_checksum_as_v2 to every peer but
+// its first. It alters the checksum as if the destination, which is not in it,
+// had changed from the first peer to the other.
 const (
 	FormPlain Form = iota
 	FormPseudo
+	FormPatched
 )
 
-// String returns "plain" or "pseudo".
+// String returns "plain", "pseudo" or "patched".
 func (f Form) String() string {
-	if f == FormPseudo {
+	switch f {
+	case FormPseudo:
 		return "pseudo"
+	case FormPatched:
+		return "patched"
 	}
 	return "plain"
 }
@@ -110,11 +118,17 @@ type Advert struct {
 // checksum, address count, interval, VRID; a is then not to be used. Addrs is
 // reused: nothing is allocated once it has room, and b is not kept.
 func (a *Advert) Decode(b []byte, src, dst netip.Addr) DropReason {
-	return a.decode(b, nil, src, dst)
+	return a.decode(b, nil, src, dst, nil)
 }
 
-// decode is Decode; tail is what follows the message in the packet.
-func (a *Advert) decode(b, tail []byte, src, dst netip.Addr) DropReason {
+// DecodePatched is [Advert.Decode] that accepts FormPatched as well, in version
+// 3 over IPv4; first are the addresses that may be the sender's first peer.
+func (a *Advert) DecodePatched(b []byte, src, dst netip.Addr, first []netip.Addr) DropReason {
+	return a.decode(b, nil, src, dst, first)
+}
+
+// decode is DecodePatched; tail is what follows the message in the packet.
+func (a *Advert) decode(b, tail []byte, src, dst netip.Addr, first []netip.Addr) DropReason {
 	if !src.IsValid() || src.Is4() != dst.Is4() || !dst.IsValid() {
 		return DropFamily
 	}
@@ -136,7 +150,7 @@ func (a *Advert) decode(b, tail []byte, src, dst netip.Addr) DropReason {
 	if len(b) < want || len(b) > want && count > 0 {
 		return DropLength
 	}
-	if !a.verifyChecksum(b, tail, src, dst) {
+	if !a.verifyChecksum(b, tail, src, dst) && !a.verifyPatched(b, src, dst, first) {
 		return DropChecksum
 	}
 	if len(b) > want {

@@ -70,6 +70,30 @@ func (a *Advert) verifyChecksum(b, tail []byte, src, dst netip.Addr) bool {
 	return src.Is4() && got == fold(plain)
 }
 
+// verifyPatched finds FormPatched: the plain checksum from which one of first was
+// taken out and to which dst was added (RFC 1624 §3), though neither is in it.
+func (a *Advert) verifyPatched(b []byte, src, dst netip.Addr, first []netip.Addr) bool {
+	if a.Version != Version3 || !src.Is4() {
+		return false
+	}
+	got, plain, to := binary.BigEndian.Uint16(b[checksumOff:]), messageSum(b), dst.As4()
+	plain = sum(plain, to[:])
+	for _, p := range first {
+		if !p.Is4() || p == src || p == dst {
+			continue
+		}
+		out := p.As4()
+		for i := range out {
+			out[i] = ^out[i]
+		}
+		if c := fold(sum(plain, out[:])); got == c || got == 0xffff && c == 0 {
+			a.Form = FormPatched
+			return true
+		}
+	}
+	return false
+}
+
 // putChecksum fills in the checksum of the message b, which tail follows.
 func (a *Advert) putChecksum(b, tail []byte, src, dst netip.Addr) {
 	if src.Is4() {

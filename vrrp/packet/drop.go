@@ -32,6 +32,10 @@ const (
 	DropKeyID                          // authentication with a key that is not ours
 	DropHMAC                           // wrong HMAC
 	DropOwner                          // we own the addresses and do not listen to others
+	DropNotPeer                        // by unicast, but not from one of the peers
+	DropTTLRange                       // outside min_ttl..max_ttl of the peer
+	DropByMulticast                    // arrived by multicast, the instance has unicast peers
+	DropByUnicast                      // arrived by unicast, the instance speaks multicast
 	dropReasons
 )
 
@@ -65,6 +69,10 @@ var dropNames = [NumDropReasons]string{
 	DropKeyID:        "key_id",
 	DropHMAC:         "hmac",
 	DropOwner:        "owner",
+	DropNotPeer:      "not_peer",
+	DropTTLRange:     "ttl_range",
+	DropByMulticast:  "by_multicast",
+	DropByUnicast:    "by_unicast",
 }
 
 // String returns the reason in snake_case.

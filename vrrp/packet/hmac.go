@@ -48,7 +48,7 @@ func (a *Advert) DecodeSigned(b []byte, src, dst netip.Addr, keys Keys) (t Trail
 		return t, DropLength
 	}
 	message, tail := b[:len(b)-TrailerLen], b[len(b)-TrailerLen:]
-	if reason = a.decode(message, tail, src, dst); reason != DropNone {
+	if reason = a.decode(message, tail, src, dst, nil); reason != DropNone {
 		return t, reason
 	}
 	if tail[0] != trailerHMAC || tail[2] != 0 || tail[3] != 0 {

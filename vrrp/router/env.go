@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"vipd/vrrp"
+	"vipd/vrrp/packet"
 )
 
 // refresh brings sockets and machines in line with links, trackers and
@@ -66,15 +67,13 @@ func (r *Router) syncSockets() {
 		return
 	}
 	want := make([]Endpoint, 0, len(r.list))
+	clear(r.byLocal)
 	for _, in := range r.list {
-		if l, ok := r.links[in.cfg.Interface]; ok {
-			want = append(want, Endpoint{
-				Instance: in.cfg.Name, Interface: in.cfg.Interface, Index: l.Index,
-				IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
-			})
+		if e, ok := r.endpoint(in); ok {
+			want = append(want, e)
 		}
 	}
-	if r.endpoints != nil && slices.Equal(want, r.endpoints) {
+	if r.endpoints != nil && slices.EqualFunc(want, r.endpoints, Endpoint.Equal) {
 		return
 	}
 	r.endpoints = want
@@ -83,6 +82,43 @@ func (r *Router) syncSockets() {
 		r.retryAt = time.Now().Add(syncRetry)
 		r.wake(r.retryAt)
 	}
+}
+
+// endpoint works out what an instance needs of the sockets, if anything now. By
+// unicast that depends on its source; one that is gone is kept for priority 0.
+func (r *Router) endpoint(in *instance) (Endpoint, bool) {
+	l, ok := r.links[in.cfg.Interface]
+	if !ok {
+		return Endpoint{}, false
+	}
+	e := Endpoint{
+		Instance: in.cfg.Name, Interface: in.cfg.Interface, Index: l.Index,
+		IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
+	}
+	if !in.cfg.Unicast {
+		return e, true
+	}
+	var reason string
+	if e.Local, reason = r.source(in); reason != "" {
+		e.Local = in.source
+	}
+	if !e.Local.IsValid() {
+		return Endpoint{}, false
+	}
+	e.TTL, e.PatchedToo = in.cfg.UnicastTTL, in.cfg.PatchedToo
+	if e.TTL == 0 {
+		e.TTL = packet.TTL
+	}
+	for _, p := range in.cfg.Peers {
+		if p.Address != e.Local { // one file may list all directors
+			e.Peers = append(e.Peers, p.Address)
+		}
+	}
+	k := local{e.Unicast().Interface, e.Local, e.VRID}
+	if _, taken := r.byLocal[k]; !taken {
+		r.byLocal[k] = in
+	}
+	return e, true
 }
 
 // updateEnv tells the machine its environment when it has changed.
@@ -122,6 +158,8 @@ func (r *Router) environment(in *instance) vrrp.Env {
 			env.Pending = "the opening of the VRRP socket on " + in.cfg.Interface
 		case err != nil:
 			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
+		case in.cfg.Unicast && !in.hasPeer(src):
+			fault("unicast_peer lists no other director: there is nobody to send adverts to")
 		}
 	}
 	if env.Pending == "" {
@@ -133,6 +171,11 @@ func (r *Router) environment(in *instance) vrrp.Env {
 			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))
 	}
 	return env
+}
+
+// hasPeer reports whether there is a peer other than ourselves.
+func (in *instance) hasPeer(src netip.Addr) bool {
+	return slices.ContainsFunc(in.cfg.Peers, func(p vrrp.Peer) bool { return p.Address != src })
 }
 
 // linkFault says why nothing can be sent or received on an interface, "" if it can.

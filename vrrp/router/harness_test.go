@@ -42,8 +42,8 @@ type node struct {
 
 	mu      sync.Mutex
 	links   map[string]Link
-	ports   map[string]*openPort // by interface and family
-	where   map[string]*openPort // by instance
+	ports   map[socket.Key]*openPort
+	where   map[string]Endpoint // by instance
 	syncs   int
 	syncErr map[string]error
 	log     []entry
@@ -126,7 +126,7 @@ func (n *network) boot(name string, instances ...Instance) *node {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	d := &node{
 		t: n.t, net: n, name: name, cancel: cancel, done: make(chan error, 1),
-		ports: map[string]*openPort{}, where: map[string]*openPort{}, wanted: map[string]bool{},
+		ports: map[socket.Key]*openPort{}, where: map[string]Endpoint{}, wanted: map[string]bool{},
 		thawed: make(chan struct{}),
 	}
 	close(d.thawed)
@@ -189,17 +189,33 @@ func (d *node) record(format string, args ...any) {
 func (d *node) SendAdvert(instance string, src netip.Addr, a *packet.Advert) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.where[instance]
-	if p == nil {
+	w, ok := d.where[instance]
+	if !ok {
 		return fmt.Errorf("no socket for %s", instance)
 	}
-	group := p.port.Key().Group
-	b, err := a.AppendTo(nil, src, group)
-	if err != nil {
-		return err
+	to, ttl := []netip.Addr{w.Group}, uint8(packet.TTL)
+	if w.Local.IsValid() {
+		to, ttl = w.Peers, w.TTL
 	}
 	d.record("%s advert %d", instance, a.Priority)
-	return p.port.Send(src, group, b)
+	for i, dst := range to {
+		b, err := a.AppendTo(nil, src, dst)
+		if err == nil {
+			err = d.ports[keyOf(w)].port.SendCopy(src, dst, ttl, i, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keyOf returns the key of the socket that an endpoint sends by.
+func keyOf(e Endpoint) socket.Key {
+	if e.Local.IsValid() {
+		return e.Unicast()
+	}
+	return e.Multicast()
 }
 
 // Sync implements Sender.
@@ -207,29 +223,34 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.syncs++
-	wanted, vrids := map[string]socket.Key{}, map[string][]uint8{}
+	vrids, watched := map[socket.Key][]uint8{}, map[socket.Key][]uint8{}
+	patched := map[socket.Key]map[uint8][]netip.Addr{}
 	clear(d.where)
 	for _, e := range endpoints {
-		k := socket.Key{Interface: e.Interface, Index: e.Index, IPv6: e.IPv6, Group: e.Group}
-		id := fmt.Sprintf("%s %d", k, k.Index)
-		wanted[id] = k
-		vrids[id] = append(vrids[id], e.VRID)
+		k := keyOf(e)
+		vrids[k] = append(vrids[k], e.VRID)
+		if e.Local.IsValid() {
+			m := e.Multicast()
+			vrids[m], watched[m] = append(vrids[m], 0), append(watched[m], e.VRID)
+		}
+		if e.PatchedToo {
+			patched[k] = map[uint8][]netip.Addr{e.VRID: e.Peers}
+		}
+		d.where[e.Instance] = e
 	}
-	for id, p := range d.ports {
-		if _, ok := wanted[id]; !ok {
+	for k, p := range d.ports {
+		if _, ok := vrids[k]; !ok {
 			p.close()
-			delete(d.ports, id)
+			delete(d.ports, k)
 		}
 	}
-	for id, k := range wanted {
-		if d.ports[id] == nil {
-			d.ports[id] = d.open(k)
+	for k := range vrids {
+		if d.ports[k] == nil {
+			d.ports[k] = d.open(k)
 		}
-		d.ports[id].port.SetVRIDs(vrids[id])
-	}
-	for _, e := range endpoints {
-		k := socket.Key{Interface: e.Interface, Index: e.Index, IPv6: e.IPv6, Group: e.Group}
-		d.where[e.Instance] = d.ports[fmt.Sprintf("%s %d", k, k.Index)]
+		d.ports[k].port.SetVRIDs(vrids[k])
+		d.ports[k].port.SetWatched(watched[k])
+		d.ports[k].port.SetPatched(patched[k])
 	}
 	return d.syncErr
 }

@@ -28,7 +28,9 @@ type instance struct {
 	drops                                    [packet.NumDropReasons]uint64
 	foreign                                  netip.Addr
 	foreignAt                                time.Time
-	otherForm                                netip.Addr // last peer noted for its form of checksum
+	patchedCount                             uint64
+	patchedFrom                              []netip.Addr // peers noted for it
+	otherForm                                netip.Addr   // last peer noted for its form of checksum
 	otherFormAt                              time.Time
 }
 
@@ -41,7 +43,7 @@ func (in *instance) status() InstanceStatus {
 		Name: in.cfg.Name, Config: in.cfg.Config, Status: in.machine.Status(), Source: in.source,
 		Weights: strings.Join(in.weights, "; "),
 		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
-		Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
+		Patched: in.patchedCount, Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
 	}
 	for reason, n := range in.drops {
 		if n > 0 {

@@ -288,7 +288,7 @@ func TestReceivePathDoesNotAllocate(t *testing.T) {
 	r.updateEnv(r.list[0])
 	ours := &socket.Received{
 		Advert: packet.Advert{Version: 3, VRID: 51, Priority: 200, Interval: time.Second, Addrs: []netip.Addr{vip}},
-		Src:    netip.MustParseAddr("10.9.0.1"), TTL: 255, Interface: "eth0",
+		Src:    netip.MustParseAddr("10.9.0.1"), Dst: socket.Group4, TTL: 255, Interface: "eth0",
 	}
 	theirs := *ours
 	theirs.Advert.Addrs = []netip.Addr{netip.MustParseAddr("10.1.1.1")}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,8 +44,9 @@ type Router struct {
 	list      []*instance // sorted by name
 	byName    map[string]*instance
 	byKey     map[key]*instance
-	seen      map[string]Link // as the host told
-	links     map[string]Link // those that count, after delays; nil: not known yet
+	byLocal   map[local]*instance // those with unicast peers
+	seen      map[string]Link     // as the host told
+	links     map[string]Link     // those that count, after delays; nil: not known yet
 	settled   map[string]*settled
 	delays    map[string]LinkDelay
 	holdUntil time.Time // all wait in INIT; zero: they do not
@@ -67,6 +69,14 @@ type key struct {
 	vrid  uint8
 }
 
+// local finds the instance an advert by unicast is for; the interface counts for
+// link-local addresses only.
+type local struct {
+	iface string
+	addr  netip.Addr
+	vrid  uint8
+}
+
 // New returns a router without instances.
 func New(ports Ports) *Router {
 	if ports.Alarm == nil {
@@ -79,6 +89,7 @@ func New(ports Ports) *Router {
 		done:     make(chan struct{}),
 		byName:   map[string]*instance{},
 		byKey:    map[key]*instance{},
+		byLocal:  map[local]*instance{},
 		results:  map[tracker]int{},
 		settled:  map[string]*settled{},
 		limit:    limiter{},
@@ -216,15 +227,20 @@ func (r *Router) do(ctx context.Context, f func()) error {
 func (r *Router) receive(p *socket.Received) {
 	defer p.Release()
 	src := p.Src
-	in, ok := r.byKey[key{p.Interface, p.IPv6, p.Advert.VRID}]
-	if !ok {
+	in, reason := r.find(p)
+	switch {
+	case in == nil && reason == packet.DropNone:
+		return
+	case in == nil:
 		r.strays.Add(1)
-		if r.limit.allow(limitKey{reason: packet.DropUnknownVRID, source: src, text: p.Interface}, time.Now()) {
-			r.ports.Observer.Dropped(Drop{Source: src, Reason: packet.DropUnknownVRID, Count: r.strays.Load()})
+		if r.limit.allow(limitKey{reason: reason, source: src, text: p.Interface}, time.Now()) {
+			r.ports.Observer.Dropped(Drop{Source: src, Reason: reason, Count: r.strays.Load()})
 		}
 		return
+	case reason == packet.DropNone:
+		reason = r.admit(in, &p.Advert, src, p.TTL)
 	}
-	if reason := r.admit(in, &p.Advert, src, p.TTL); reason != packet.DropNone {
+	if reason != packet.DropNone {
 		r.drop(in, src, reason)
 		return
 	}
@@ -235,8 +251,59 @@ func (r *Router) receive(p *socket.Received) {
 			r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
 		}
 	}
-	r.compareForm(in, p.Advert.Form, src)
+	if p.Advert.Form == packet.FormPatched {
+		r.patched(in, src)
+	} else {
+		r.compareForm(in, p.Advert.Form, src)
+	}
 	r.feed(in, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
+}
+
+// find returns the instance an advert is for, and whether that speaks the other way
+// of the two: one side by unicast, the other by multicast, and both are master. No
+// instance and DropNone mean that another socket has the advert too.
+func (r *Router) find(p *socket.Received) (*instance, packet.DropReason) {
+	own := r.byLocal[local{p.Interface, p.Dst, p.Advert.VRID}]
+	if p.Unicast {
+		if own == nil {
+			return nil, packet.DropUnknownVRID
+		}
+		return own, packet.DropNone
+	}
+	in := r.byKey[key{p.Interface, p.IPv6, p.Advert.VRID}]
+	multicast := p.Dst.IsMulticast()
+	switch {
+	case !multicast && (own != nil || r.byLocal[local{"", p.Dst, p.Advert.VRID}] != nil):
+		return nil, packet.DropNone
+	case in == nil:
+		return nil, packet.DropUnknownVRID
+	case !in.cfg.Unicast && multicast:
+		return in, packet.DropNone
+	case !in.cfg.Unicast:
+		return in, packet.DropByUnicast
+	case !multicast:
+		return nil, packet.DropNone
+	case !in.related(&p.Advert, p.Src):
+		return nil, packet.DropUnknownVRID // others' own affair, in the group that we are not in
+	}
+	return in, packet.DropByMulticast
+}
+
+// related reports whether an advert by multicast is about the addresses of an
+// instance that speaks unicast.
+func (in *instance) related(a *packet.Advert, src netip.Addr) bool {
+	return len(a.Addrs) == 0 || slices.ContainsFunc(in.cfg.Peers, func(p vrrp.Peer) bool { return p.Address == src }) ||
+		slices.ContainsFunc(a.Addrs, func(v netip.Addr) bool { return slices.Contains(in.cfg.Addresses, v) })
+}
+
+// patched counts an advert in packet.FormPatched and says once which peer sends them.
+func (r *Router) patched(in *instance, src netip.Addr) {
+	in.patchedCount++
+	if slices.Contains(in.patchedFrom, src) {
+		return
+	}
+	in.patchedFrom = append(in.patchedFrom, src) // of the peers alone: bounded
+	r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v sends wrong checksums, as keepalived 2.4 does by unicast with v3_checksum_as_v2 to all peers but its first; they are accepted here, but other routers refuse them: take v3_checksum_as_v2 out on all directors", src))
 }
 
 // compareForm reports a peer whose checksums over IPv4 are of the other form than

@@ -8,13 +8,16 @@ import (
 
 	"vipd/vrrp"
 	"vipd/vrrp/packet"
+	"vipd/vrrp/socket"
 )
 
 // Instance is one virtual router as configured.
 type Instance struct {
 	vrrp.Config
-	Group           netip.Addr // multicast destination
+	Group           netip.Addr // multicast destination; of a router that speaks unicast: what its peers must not use
 	Source          netip.Addr // configured source address; invalid: the interface's own
+	UnicastTTL      uint8      // TTL or hop limit of adverts to peers; 0: 255
+	PatchedToo      bool       // accept packet.FormPatched from peers
 	TrackInterfaces []Track
 	TrackScripts    []Track
 	TrackFiles      []Track
@@ -24,6 +27,7 @@ type Instance struct {
 // Equal reports whether a and b are the same in every field.
 func (a *Instance) Equal(b *Instance) bool {
 	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.Source == b.Source &&
+		a.UnicastTTL == b.UnicastTTL && a.PatchedToo == b.PatchedToo &&
 		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts) &&
 		slices.Equal(a.TrackFiles, b.TrackFiles) && slices.Equal(a.TrackProcesses, b.TrackProcesses)
 }
@@ -63,6 +67,29 @@ type Endpoint struct {
 	IPv6      bool
 	Group     netip.Addr
 	VRID      uint8
+
+	// With Local valid the instance speaks unicast, from and to that address: to
+	// Peers, with TTL. Adverts that come by multicast all the same are then wanted
+	// as well, to be refused by name.
+	Local      netip.Addr
+	Peers      []netip.Addr
+	TTL        uint8
+	PatchedToo bool // accept packet.FormPatched from Peers
+}
+
+// Equal reports whether a and b are the same in every field.
+func (a Endpoint) Equal(b Endpoint) bool {
+	peers := slices.Equal(a.Peers, b.Peers)
+	return peers && a.Instance == b.Instance && a.Interface == b.Interface && a.Index == b.Index && a.IPv6 == b.IPv6 &&
+		a.Group == b.Group && a.VRID == b.VRID && a.Local == b.Local && a.TTL == b.TTL && a.PatchedToo == b.PatchedToo
+}
+
+// Unicast is the key of the socket for the unicast of the endpoint.
+func (a Endpoint) Unicast() socket.Key { return socket.UnicastKey(a.Interface, a.Index, a.Local) }
+
+// Multicast is the key of the socket for the multicast group.
+func (a Endpoint) Multicast() socket.Key {
+	return socket.Key{Interface: a.Interface, Index: a.Index, IPv6: a.IPv6, Group: a.Group}
 }
 
 // Ports are the outside world. Every method is called from the router's goroutine
@@ -80,7 +107,8 @@ var ErrOpening = errors.New("the VRRP socket is being opened")
 
 // Sender sends adverts.
 type Sender interface {
-	// SendAdvert sends a from src. The advert may be used until it returns.
+	// SendAdvert sends a from src, to the group or to every peer. The advert may be
+	// used until it returns.
 	SendAdvert(instance string, src netip.Addr, a *packet.Advert) error
 	// Sync has sockets opened and closed so that exactly the endpoints are served.
 	// It returns ErrOpening for each instance whose socket is still to be opened (the
@@ -162,6 +190,7 @@ type InstanceStatus struct {
 	SendError uint64     // adverts that could not be sent
 	Received  uint64     // adverts acted on
 	Masters   uint64     // times the instance became MASTER
+	Patched   uint64     // of those: with a checksum in packet.FormPatched
 	Drops     map[packet.DropReason]uint64
 	// Foreign is the last sender on our VRID that shares no address with us, the
 	// sign of another cluster with the same VRID; ForeignAt is when it was heard.

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -46,7 +48,7 @@ type Conn struct {
 	mu      sync.Mutex
 	ids     [256]packet.IPv4ID // by VRID: each instance counts for itself
 	out     []byte
-	oob     []byte // the IPv6 source, as a control message
+	oob     []byte // the IPv6 source and hop limit, as control messages
 	to4     unix.SockaddrInet4
 	to6     unix.SockaddrInet6
 	flags   int
@@ -64,7 +66,7 @@ func newConn(key Key, onDrop OnDrop, file *os.File) (*Conn, error) {
 	c := &Conn{file: file, raw: raw, in: newMessage(), out: make([]byte, 0, maxPacket)}
 	c.intake.init(key, onDrop)
 	c.to6.ZoneId = uint32(key.Index)
-	c.oob = unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(key.Index)})
+	c.oob = append(unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(key.Index)}), hopLimit(packet.TTL)...)
 	c.sendOne = c.send4
 	if key.IPv6 {
 		c.sendOne = c.send6
@@ -135,7 +137,7 @@ func (c *Conn) handle(deliver func(*Received)) error {
 	switch {
 	case c.cut:
 		c.onDrop(c.key, src, packet.DropLength)
-	case about.index != c.key.Index:
+	case c.key.Index != 0 && about.index != c.key.Index:
 		c.onDrop(c.key, src, packet.DropInterface)
 	default:
 		c.accept(src, dst, ttl, message, deliver)
@@ -157,6 +159,9 @@ func (c *Conn) countLost(total uint32) {
 
 // alive says whether the interface still exists in this network namespace.
 func (c *Conn) alive() error {
+	if c.key.Index == 0 {
+		return nil
+	}
 	var err error
 	if ctl := c.raw.Control(func(fd uintptr) { err = exists(int(fd)) }); ctl != nil {
 		return ctl
@@ -173,6 +178,13 @@ func (c *Conn) alive() error {
 // VRID, starting with 1. ENETDOWN or ENETUNREACH says that the interface is
 // down, ENODEV or ENXIO that it is gone, EAGAIN or ENOBUFS that its queue is full.
 func (c *Conn) Send(src, dst netip.Addr, vrrp []byte) error {
+	return c.SendCopy(src, dst, packet.TTL, 0, vrrp)
+}
+
+// SendCopy is Send with a TTL or hop limit, for unicast. copy counts the packets
+// of one advert: those after the first, 0, have the id of the first. ENETUNREACH
+// or EHOSTUNREACH says that no route leads to dst.
+func (c *Conn) SendCopy(src, dst netip.Addr, ttl uint8, copy int, vrrp []byte) error {
 	if src.Is4() == c.key.IPv6 || dst.Is4() == c.key.IPv6 || !src.IsValid() || !dst.IsValid() || len(vrrp) < 2 {
 		return fmt.Errorf("sending %d bytes from %v to %v on %v: %w", len(vrrp), src, dst, c.key, packet.ErrFamily)
 	}
@@ -184,11 +196,12 @@ func (c *Conn) Send(src, dst netip.Addr, vrrp []byte) error {
 	}
 	c.out = c.out[:0]
 	if c.key.IPv6 {
-		source := src.As16()
-		copy(c.oob[unix.CmsgLen(0):], source[:])
-		c.to6.Addr = dst.As16()
+		c.address6(src, dst, ttl)
 	} else {
-		c.out = packet.AppendIPv4(c.out, src, dst, c.ids[vrrp[1]].Next(), packet.TTL, len(vrrp))
+		if copy == 0 {
+			c.ids[vrrp[1]].Next()
+		}
+		c.out = packet.AppendIPv4(c.out, src, dst, uint16(c.ids[vrrp[1]]), ttl, len(vrrp))
 		c.to4.Addr = dst.As4()
 	}
 	c.out = append(c.out, vrrp...)
@@ -199,6 +212,24 @@ func (c *Conn) Send(src, dst netip.Addr, vrrp []byte) error {
 		return fmt.Errorf("sending from %v to %v on %v: %w", src, dst, c.key, c.sendErr)
 	}
 	return nil
+}
+
+// hopLimit is the control message for the hop limit of a packet.
+func hopLimit(n uint8) []byte {
+	b := make([]byte, unix.CmsgSpace(4))
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
+	h.Level, h.Type = unix.SOL_IPV6, unix.IPV6_HOPLIMIT
+	h.SetLen(unix.CmsgLen(4))
+	binary.NativeEndian.PutUint32(b[unix.CmsgLen(0):], uint32(n))
+	return b
+}
+
+// address6 fills in the control messages and the destination of an IPv6 packet.
+func (c *Conn) address6(src, dst netip.Addr, ttl uint8) {
+	source := src.As16()
+	copy(c.oob[unix.CmsgLen(0):], source[:])
+	binary.NativeEndian.PutUint32(c.oob[unix.CmsgSpace(unix.SizeofInet6Pktinfo)+unix.CmsgLen(0):], uint32(ttl))
+	c.to6.Addr = dst.As16()
 }
 
 func (c *Conn) send4(fd uintptr) { c.sendErr = unix.Sendto(int(fd), c.out, c.flags, &c.to4) }

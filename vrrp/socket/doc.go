@@ -1,7 +1,8 @@
 // Package socket carries adverts between the wire and their owner.
 //
 // [Conn] is one raw socket for one interface, address family and multicast
-// group, shared by all virtual routers there. It is used for both directions:
+// group, or for unicast to and from one own address, shared by all virtual
+// routers there. It is used for both directions:
 // whoever opens a Conn runs [Conn.Serve], which reads everything that arrives,
 // so there is no second, send-only socket whose unread receive queue would
 // fill. Until Serve runs, and if its caller is slow, the queue is bounded by

@@ -3,6 +3,7 @@ package socket
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,25 +16,46 @@ var (
 	Group6 = netip.AddrFrom16([16]byte{0xff, 0x02, 15: 0x12})
 )
 
-// Key says what a socket is for. Two sockets of one key would each receive
-// every packet.
+// Key says what a socket is for: multicast on an interface, with Group, or
+// unicast to and from an own address, with Local. Two sockets of one key would
+// each receive every packet.
 type Key struct {
 	// Interface is the name, for messages; Index says which one. A re-created
 	// interface of the same name has another index, and needs another socket.
+	// Both are empty for unicast that may come and go by any interface.
 	Interface string
 	Index     int
 	IPv6      bool
 	// Group is the multicast group, of the family that IPv6 says.
 	Group netip.Addr
+	// Local is the own address of unicast. It may be missing in the kernel.
+	Local netip.Addr
 }
 
-// String is "eth0 ipv4 224.0.0.18".
+// UnicastKey is the key for unicast to and from local. The routing table decides
+// by which interface its packets go, and they may come in by any; only a
+// link-local address means nothing without its interface.
+func UnicastKey(iface string, index int, local netip.Addr) Key {
+	k := Key{IPv6: local.Is6(), Local: local}
+	if local.Is6() && local.IsLinkLocalUnicast() {
+		k.Interface, k.Index = iface, index
+	}
+	return k
+}
+
+// String is "eth0 ipv4 224.0.0.18" or "ipv4 unicast 10.9.0.1".
 func (k Key) String() string {
-	family := "ipv4"
+	family, where := "ipv4", k.Interface
 	if k.IPv6 {
 		family = "ipv6"
 	}
-	return fmt.Sprintf("%s %s %v", k.Interface, family, k.Group)
+	if where != "" {
+		where += " "
+	}
+	if k.Local.IsValid() {
+		return fmt.Sprintf("%s%s unicast %v", where, family, k.Local)
+	}
+	return fmt.Sprintf("%s%s %v", where, family, k.Group)
 }
 
 // OnDrop is told of every packet that is not delivered, from the goroutine of
@@ -46,7 +68,8 @@ type Received struct {
 	Advert    packet.Advert
 	Src, Dst  netip.Addr // without zone
 	TTL       uint8      // or hop limit
-	Interface string
+	Interface string     // of the Key
+	Unicast   bool       // from a socket for unicast
 	IPv6      bool
 	At        time.Time // when it was read
 
@@ -66,12 +89,30 @@ func (r *Received) Release() {
 // at a time: two of each possible virtual router.
 const inFlight = 512
 
-// intake turns packets into Received, for Conn and Port alike. All but SetVRIDs
-// and the counting of free ones belongs to the goroutine of Serve.
+// vridSet is a set of virtual router ids that others may read while it is
+// replaced.
+type vridSet [4]atomic.Uint64
+
+func (s *vridSet) set(vrids []uint8) {
+	var bits [4]uint64
+	for _, v := range vrids {
+		bits[v/64] |= 1 << (v % 64)
+	}
+	for i := range bits {
+		s[i].Store(bits[i])
+	}
+}
+
+func (s *vridSet) has(vrid uint8) bool { return s[vrid/64].Load()&(1<<(vrid%64)) != 0 }
+
+// intake turns packets into Received, for Conn and Port alike. All but the Set
+// methods and the counting of free ones belongs to the goroutine of Serve.
 type intake struct {
-	key    Key
-	onDrop OnDrop
-	vrids  [4]atomic.Uint64
+	key     Key
+	onDrop  OnDrop
+	vrids   vridSet
+	watched vridSet
+	patched atomic.Pointer[map[uint8][]netip.Addr]
 
 	free  chan *Received
 	made  int
@@ -87,17 +128,17 @@ func (in *intake) init(key Key, onDrop OnDrop) {
 // SetVRIDs replaces the set of virtual router ids that are wanted; adverts of
 // all others are dropped as DropUnknownVRID. It starts empty. Safe to call at
 // any time.
-func (in *intake) SetVRIDs(vrids []uint8) {
-	var set [4]uint64
-	for _, v := range vrids {
-		set[v/64] |= 1 << (v % 64)
-	}
-	for i := range set {
-		in.vrids[i].Store(set[i])
-	}
-}
+func (in *intake) SetVRIDs(vrids []uint8) { in.vrids.set(vrids) }
 
-func (in *intake) wants(vrid uint8) bool { return in.vrids[vrid/64].Load()&(1<<(vrid%64)) != 0 }
+// SetWatched replaces the set of virtual router ids that speak unicast here, by
+// sockets of their own: of those a multicast socket delivers what comes by
+// multicast, so that the mistake is seen. Safe to call at any time.
+func (in *intake) SetWatched(vrids []uint8) { in.watched.set(vrids) }
+
+// SetPatched says, by virtual router id, from which peers checksums in
+// [packet.FormPatched] are accepted. The map is not changed afterwards. Safe to
+// call at any time.
+func (in *intake) SetPatched(peers map[uint8][]netip.Addr) { in.patched.Store(&peers) }
 
 // take returns a free Received, or nil if all are out.
 func (in *intake) take() *Received {
@@ -110,25 +151,22 @@ func (in *intake) take() *Received {
 		return nil
 	}
 	in.made++
-	return &Received{Interface: in.key.Interface, IPv6: in.key.IPv6, home: in.free}
+	return &Received{Interface: in.key.Interface, IPv6: in.key.IPv6, Unicast: in.key.Local.IsValid(), home: in.free}
 }
 
 // accept checks the VRRP message of one packet and delivers it. The message is
 // decoded into the spare, which is handed over only when another can take its
 // place: a refused packet costs no more than its decoding.
 func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, deliver func(*Received)) {
-	if dst != in.key.Group {
-		in.onDrop(in.key, src, packet.DropDestination)
-		return
-	}
-	// The VRID comes first: what other virtual routers of the link send is not
-	// ours to judge.
-	if len(message) > 1 && !in.wants(message[1]) {
-		in.onDrop(in.key, src, packet.DropUnknownVRID)
+	reason, ours := in.destined(dst, message)
+	if !ours {
+		if reason != packet.DropNone {
+			in.onDrop(in.key, src, reason)
+		}
 		return
 	}
 	r := in.spare
-	if reason := r.Advert.Decode(message, src, dst); reason != packet.DropNone {
+	if reason := r.Advert.DecodePatched(message, src, dst, in.firstPeers(src, message)); reason != packet.DropNone {
 		in.onDrop(in.key, src, reason)
 		return
 	}
@@ -140,4 +178,42 @@ func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, deliver
 	in.spare = next
 	r.Src, r.Dst, r.TTL, r.At = src, dst, ttl, time.Now()
 	deliver(r)
+}
+
+// destined says whether a packet is to be looked at, and why not; DropNone when
+// it is another socket's. The VRID comes before everything else in the message:
+// what other virtual routers of the link send is not ours to judge.
+func (in *intake) destined(dst netip.Addr, message []byte) (packet.DropReason, bool) {
+	wanted, watched := true, false // too short for a VRID: for Decode to judge
+	if len(message) > 1 {
+		wanted, watched = in.vrids.has(message[1]), in.watched.has(message[1])
+	}
+	switch {
+	case in.key.Local.IsValid() && dst != in.key.Local:
+		return packet.DropDestination, false
+	case dst == in.key.Group:
+		wanted = wanted || watched
+	case dst.IsMulticast() || !dst.IsValid():
+		return packet.DropDestination, false
+	case in.key.Group.IsValid() && !wanted && watched:
+		return packet.DropNone, false
+	case in.key.Group.IsValid() && !wanted:
+		return packet.DropDestination, false
+	}
+	if !wanted {
+		return packet.DropUnknownVRID, false
+	}
+	return packet.DropNone, true
+}
+
+// firstPeers returns the addresses that DecodePatched may try for src.
+func (in *intake) firstPeers(src netip.Addr, message []byte) []netip.Addr {
+	patched := in.patched.Load()
+	if patched == nil || len(message) < 2 {
+		return nil
+	}
+	if peers := (*patched)[message[1]]; slices.Contains(peers, src) {
+		return peers
+	}
+	return nil
 }

@@ -185,15 +185,15 @@ func (l *LAN) link(from, to string) *linkState {
 	return s
 }
 
-// send passes a frame to all ports of its family and group but the sender's.
-// The mutex is held.
+// send passes a frame to all ports of its group, or of its own destination, but
+// the sender's host's. The mutex is held.
 func (l *LAN) send(from *Port, f Frame) {
 	f.At = time.Now()
 	for _, tap := range l.taps {
 		tap(f)
 	}
 	for _, to := range l.ports {
-		if to != from && to.host != f.From && to.key.Group == f.Dst {
+		if to != from && to.host != f.From && (to.key.Group == f.Dst || to.key.Local == f.Dst) {
 			l.link(f.From, to.host).carry(f, to)
 		}
 	}

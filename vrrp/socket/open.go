@@ -21,7 +21,7 @@ const (
 )
 
 // ErrKey is returned by Open for a key that no socket can be made for.
-var ErrKey = errors.New("a VRRP socket needs an interface index and a multicast group of its family")
+var ErrKey = errors.New("a VRRP socket needs an interface index and a multicast group of its family, or an own address")
 
 // option is one step of setting a socket up.
 type option struct {
@@ -33,16 +33,30 @@ func intOption(name string, level, opt, value int) option {
 	return option{name, func(fd int) error { return unix.SetsockoptInt(fd, level, opt, value) }}
 }
 
+// valid says whether a socket can be made for the key.
+func (k *Key) valid() bool {
+	if !k.Local.IsValid() {
+		return k.Index > 0 && k.Group.IsMulticast() && k.Group.Is4() != k.IPv6
+	}
+	linkLocal := k.Local.Is6() && k.Local.IsLinkLocalUnicast()
+	return !k.Group.IsValid() && k.Local.Is4() != k.IPv6 && !k.Local.IsMulticast() && (k.Index > 0) == linkLocal
+}
+
 // Open opens the socket for key and joins its group. It needs CAP_NET_RAW and
 // CAP_NET_ADMIN, and an interface that exists; it may be down. onDrop is told
 // of every packet dropped by Serve.
 func Open(key Key, onDrop OnDrop) (*Conn, error) {
-	if key.Index <= 0 || !key.Group.IsMulticast() || key.Group.Is4() == key.IPv6 {
+	if !key.valid() {
 		return nil, fmt.Errorf("opening VRRP socket on %v: %w", key, ErrKey)
 	}
 	family, options := unix.AF_INET, options4
-	if key.IPv6 {
+	switch {
+	case key.IPv6 && key.Local.IsValid():
+		family, options = unix.AF_INET6, unicast6
+	case key.IPv6:
 		family, options = unix.AF_INET6, options6
+	case key.Local.IsValid():
+		options = unicast4
 	}
 	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, packet.Protocol)
 	if err != nil {
@@ -74,14 +88,20 @@ func remedy(err error) string {
 }
 
 // common are the options of both families. The socket is tied to the interface
-// before anything else, so that nothing from others gets into its queue.
+// before anything else, so that nothing from others gets into its queue. One for
+// unicast is not: its peers may be reached by any interface.
 func common(key Key) []option {
-	return []option{
-		intOption("binding to the interface", unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, key.Index),
-		option{"looking for the interface", exists},
+	var tie []option
+	if key.Index > 0 {
+		tie = []option{
+			intOption("binding to the interface", unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, key.Index),
+			{"looking for the interface", exists},
+		}
+	}
+	return append(tie,
 		intOption("setting SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
 		intOption("setting SO_RXQ_OVFL", unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1),
-	}
+	)
 }
 
 // exists refuses an index that no interface has: binding to it succeeds.
@@ -91,8 +111,8 @@ func exists(fd int) error {
 }
 
 // options4 are those of IPv4. We write the IP header ourselves: an advert from
-// an address that was just removed can still be sent. Bound to the group, the
-// socket gets no unicast.
+// an address that was just removed can still be sent. The socket is not bound to
+// the group: an advert that comes by unicast is a mistake that must be seen.
 func options4(key Key) []option {
 	group := key.Group.As4()
 	mreq := unix.IPMreqn{Multiaddr: group, Ifindex: int32(key.Index)}
@@ -107,7 +127,6 @@ func options4(key Key) []option {
 		}},
 		intOption("setting IP_TOS", unix.SOL_IP, unix.IP_TOS, packet.TOS),
 		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority), // after IP_TOS, which changes it
-		option{"binding to the group", func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: group}) }},
 		option{"joining the group", func(fd int) error {
 			return unix.SetsockoptIPMreqn(fd, unix.SOL_IP, unix.IP_ADD_MEMBERSHIP, &mreq)
 		}},
@@ -131,11 +150,40 @@ func options6(key Key) []option {
 		intOption("setting IPV6_TCLASS", unix.SOL_IPV6, unix.IPV6_TCLASS, packet.TOS),
 		intOption("setting IPV6_FREEBIND", unix.SOL_IPV6, unix.IPV6_FREEBIND, 1),
 		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
-		option{"binding to the group", func(fd int) error {
-			return unix.Bind(fd, &unix.SockaddrInet6{Addr: group, ZoneId: uint32(key.Index)})
-		}},
 		option{"joining the group", func(fd int) error {
 			return unix.SetsockoptIPv6Mreq(fd, unix.SOL_IPV6, unix.IPV6_JOIN_GROUP, &mreq)
+		}},
+	)
+}
+
+// unicast4 are the options of unicast over IPv4. The kernel chooses the route as
+// for any packet from that address, and IP_FREEBIND allows one that is not here
+// yet, or no longer.
+func unicast4(key Key) []option {
+	local := key.Local.As4()
+	return append(common(key),
+		intOption("setting IP_HDRINCL", unix.SOL_IP, unix.IP_HDRINCL, 1),
+		intOption("setting IP_PKTINFO", unix.SOL_IP, unix.IP_PKTINFO, 1),
+		intOption("setting IP_FREEBIND", unix.SOL_IP, unix.IP_FREEBIND, 1),
+		intOption("setting IP_TOS", unix.SOL_IP, unix.IP_TOS, packet.TOS),
+		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
+		option{"binding to the address", func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: local}) }},
+	)
+}
+
+// unicast6 are those of unicast over IPv6. A link-local address belongs to an
+// interface, and so does the socket then.
+func unicast6(key Key) []option {
+	local := key.Local.As16()
+	return append(common(key),
+		intOption("setting IPV6_RECVPKTINFO", unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
+		intOption("setting IPV6_RECVHOPLIMIT", unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+		intOption("setting IPV6_MULTICAST_ALL", unix.SOL_IPV6, unix.IPV6_MULTICAST_ALL, 0),
+		intOption("setting IPV6_TCLASS", unix.SOL_IPV6, unix.IPV6_TCLASS, packet.TOS),
+		intOption("setting IPV6_FREEBIND", unix.SOL_IPV6, unix.IPV6_FREEBIND, 1),
+		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
+		option{"binding to the address", func(fd int) error {
+			return unix.Bind(fd, &unix.SockaddrInet6{Addr: local, ZoneId: uint32(key.Index)})
 		}},
 	)
 }

@@ -40,6 +40,11 @@ func (p *Port) Key() Key { return p.key }
 // Send sends a VRRP message to all other ports of the group, as Conn.Send. A
 // port whose link is down returns ENETDOWN.
 func (p *Port) Send(src, dst netip.Addr, vrrp []byte) error {
+	return p.SendCopy(src, dst, packet.TTL, 0, vrrp)
+}
+
+// SendCopy is Send with a TTL, as Conn.SendCopy.
+func (p *Port) SendCopy(src, dst netip.Addr, ttl uint8, copy int, vrrp []byte) error {
 	if !src.IsValid() || src.Is4() == p.key.IPv6 || dst.Is4() == p.key.IPv6 || len(vrrp) < 2 {
 		return fmt.Errorf("sending from %v to %v on %v: %w", src, dst, p.key, packet.ErrFamily)
 	}
@@ -55,9 +60,12 @@ func (p *Port) Send(src, dst netip.Addr, vrrp []byte) error {
 	}
 	var bytes []byte
 	if !p.key.IPv6 {
-		bytes = packet.AppendIPv4(nil, src, dst, p.ids[vrrp[1]].Next(), packet.TTL, len(vrrp))
+		if copy == 0 {
+			p.ids[vrrp[1]].Next()
+		}
+		bytes = packet.AppendIPv4(nil, src, dst, uint16(p.ids[vrrp[1]]), ttl, len(vrrp))
 	}
-	p.lan.send(p, Frame{From: p.host, Src: src, Dst: dst, TTL: packet.TTL, Packet: append(bytes, vrrp...)})
+	p.lan.send(p, Frame{From: p.host, Src: src, Dst: dst, TTL: ttl, Packet: append(bytes, vrrp...)})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,10 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		switch {
 		case link == nil:
 			warn(i.Name, "interface %s does not exist here (%s); the instance stays in FAULT until it does", i.Interface, known(state))
+		case i.Source.IsValid():
+			if !onHost(state, i.Source) {
+				warn(i.Name, "source address %s is on no interface here; the instance stays in FAULT until it is", i.Source)
+			}
 		case i.IPv6 && !link.Source6(nil).IsValid():
 			warn(i.Name, "interface %s has no IPv6 link-local address; the instance stays in FAULT until it has one", i.Interface)
 		case !i.IPv6 && !link.Source4(nil).IsValid():
@@ -108,6 +113,16 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		}
 	}
 	return out
+}
+
+// onHost reports whether an address is on any interface.
+func onHost(state host.State, a netip.Addr) bool {
+	for _, l := range state.Links {
+		if slices.ContainsFunc(l.Addrs, func(x host.Addr) bool { return x.Prefix.Addr() == a }) {
+			return true
+		}
+	}
+	return false
 }
 
 func known(state host.State) string {

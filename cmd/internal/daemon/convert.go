@@ -34,6 +34,10 @@ func routerInstance(c *conf.Instance) router.Instance {
 	for i, v := range c.VIPs {
 		addresses[i] = v.Prefix.Addr()
 	}
+	peers := make([]vrrp.Peer, len(c.Peers))
+	for i, p := range c.Peers {
+		peers[i] = vrrp.Peer(p)
+	}
 	return router.Instance{
 		Config: vrrp.Config{
 			Name: c.Name, Interface: c.Interface, VRID: c.VRID, Version: c.Version, IPv6: c.IPv6,
@@ -41,8 +45,9 @@ func routerInstance(c *conf.Instance) router.Instance {
 			NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
 			PreemptDelay: c.PreemptDelay, LatePriority: c.LatePriority, IgnoreAdverts: c.IgnoreAdverts,
 			SkipCheckAddr: c.SkipCheckAddr, Addresses: addresses, AuthPass: c.AuthPass, Form: form,
+			Unicast: c.Unicast, Peers: peers, AnySource: !c.CheckUnicastSource,
 		},
-		Group: c.Group, Source: c.Source,
+		Group: c.Group, Source: c.Source, UnicastTTL: c.UnicastTTL, PatchedToo: c.ChecksumAsV2 && len(peers) > 1,
 		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
 		TrackFiles: routerTracks(c.TrackFiles), TrackProcesses: routerTracks(c.TrackProcesses),
 	}

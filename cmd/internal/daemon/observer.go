@@ -110,6 +110,10 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropVersion:      "advert from %s dropped: it is neither VRRP version 2 nor 3 (CARP uses the same protocol number)",
 	packet.DropType:         "advert from %s dropped: it is a VRRP message of an unknown type; its sender is faulty",
 	packet.DropOwner:        "advert from %s ignored: it claims addresses that we own (owner_ignore_adverts)",
+	packet.DropNotPeer:      "advert from %s dropped: it is none of the unicast peers; add it to unicast_peer, or find out who pretends to be a director",
+	packet.DropTTLRange:     "advert from %s dropped: its TTL is outside min_ttl..max_ttl of that unicast_peer; the way to it has changed, or it is forged",
+	packet.DropByMulticast:  "advert from %s arrived by multicast, unicast configured: here unicast_peer is set; set it on that director too, or take it out here",
+	packet.DropByUnicast:    "advert from %s arrived by unicast, multicast configured: that director has unicast_peer; set it here too, or take it out there",
 	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
 }
 

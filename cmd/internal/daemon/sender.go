@@ -20,10 +20,11 @@ import (
 // reopenEvery is how long a socket that failed waits before it is opened again.
 const reopenEvery = 200 * time.Millisecond
 
-// sender owns the VRRP sockets: one an interface, family and group, shared by
-// the instances on it. Its router.Sender methods are called from the router's
-// goroutine only and never wait: opening and closing a socket takes the kernel's
-// lock of all interfaces, which others may hold for long.
+// sender owns the VRRP sockets: one an interface, family and group, and one an own
+// address that speaks unicast, shared by the instances on it. Its router.Sender
+// methods are called from the router's goroutine only and never wait: opening and
+// closing a socket takes the kernel's lock of all interfaces, which others may hold
+// for long.
 type sender struct {
 	ctx     context.Context // ends the read loops
 	deliver func(*socket.Received)
@@ -32,9 +33,16 @@ type sender struct {
 	drops   dropCounters
 
 	links      map[socket.Key]*link
-	byInstance map[string]*link
+	byInstance map[string]way
 	buf        []byte
 	wg         sync.WaitGroup
+}
+
+// way is how the adverts of an instance go out.
+type way struct {
+	link *link
+	to   []netip.Addr // the group, or the peers
+	ttl  uint8
 }
 
 // link is one socket with its goroutine, which opens, reads and closes it.
@@ -44,52 +52,85 @@ type link struct {
 	conn atomic.Pointer[socket.Conn] // nil while it is being opened
 
 	mu    sync.Mutex // guards all following fields
-	vrid  []uint8
+	wants wants
 	state error // router.ErrOpening at first, then how the last opening went
+}
+
+// wants is what a socket is to receive.
+type wants struct {
+	vrids   []uint8
+	watched []uint8 // they speak unicast: by multicast nothing should come
+	patched map[uint8][]netip.Addr
 }
 
 func newSender(ctx context.Context, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
 	return &sender{
 		ctx: ctx, deliver: deliver, changed: changed, log: log, drops: dropCounters{log: log},
-		links: map[socket.Key]*link{}, byInstance: map[string]*link{}, buf: make([]byte, 0, 4096),
+		links: map[socket.Key]*link{}, byInstance: map[string]way{}, buf: make([]byte, 0, 4096),
 	}
 }
 
-// SendAdvert implements router.Sender.
+// SendAdvert implements router.Sender. A peer that cannot be reached does not keep
+// the others from being told.
 func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) error {
-	l := s.byInstance[instance]
-	if l == nil {
+	w, ok := s.byInstance[instance]
+	if !ok {
 		return fmt.Errorf("sending an advert of %s: it has no socket", instance)
 	}
-	c := l.conn.Load()
+	c := w.link.conn.Load()
 	if c == nil {
-		return fmt.Errorf("sending an advert of %s: the socket on %s is being opened", instance, l.key.Interface)
+		return fmt.Errorf("sending an advert of %s: the socket %v is being opened", instance, w.link.key)
 	}
-	b, err := a.AppendTo(s.buf[:0], src, l.key.Group)
-	if err != nil {
-		return err
+	var failed error
+	for i, dst := range w.to {
+		// Each copy has a checksum of its own: the destination is in it.
+		b, err := a.AppendTo(s.buf[:0], src, dst)
+		if err == nil {
+			s.buf = b[:0]
+			err = c.SendCopy(src, dst, w.ttl, i, b)
+		}
+		if err != nil {
+			failed = errors.Join(failed, explainSend(w.link.key.Interface, dst, err))
+		}
 	}
-	s.buf = b[:0]
-	if err := c.Send(src, l.key.Group, b); err != nil {
-		return explainSend(l.key.Interface, err)
-	}
-	return nil
+	return failed
 }
 
 // explainSend adds the remedy to the errors that have one.
-func explainSend(iface string, err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return fmt.Errorf("%w: a firewall of this director drops it; allow IP protocol %d (vrrp) out on %s", err, packet.Protocol, iface)
+func explainSend(iface string, dst netip.Addr, err error) error {
+	if iface != "" {
+		iface = " on " + iface
+	}
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: a firewall of this director drops it; allow IP protocol %d (vrrp) out%s", err, packet.Protocol, iface)
+	case !dst.IsMulticast() && (errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH)):
+		return fmt.Errorf("%w: no route leads to this peer; see \"ip route get %v\"", err, dst)
 	}
 	return err
 }
 
 // Sync implements router.Sender.
 func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
-	wanted := map[socket.Key][]router.Endpoint{}
+	wanted := map[socket.Key]wants{}
 	for _, e := range endpoints {
-		k := socket.Key{Interface: e.Interface, Index: e.Index, IPv6: e.IPv6, Group: e.Group}
-		wanted[k] = append(wanted[k], e)
+		w := wanted[e.Multicast()]
+		if !e.Local.IsValid() {
+			w.vrids = append(w.vrids, e.VRID)
+			wanted[e.Multicast()] = w
+			continue
+		}
+		w.watched = append(w.watched, e.VRID)
+		wanted[e.Multicast()] = w
+		w = wanted[e.Unicast()]
+		w.vrids = append(w.vrids, e.VRID)
+		if e.PatchedToo {
+			if w.patched == nil {
+				w.patched = map[uint8][]netip.Addr{}
+			}
+			w.patched[e.VRID] = e.Peers
+		}
+		wanted[e.Unicast()] = w
 	}
 	for k, l := range s.links {
 		if _, ok := wanted[k]; !ok {
@@ -97,31 +138,26 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 			delete(s.links, k)
 		}
 	}
+	for k, w := range wanted {
+		s.link(k).set(w)
+	}
 	clear(s.byInstance)
-	var failed map[string]error
-	for k, es := range wanted {
-		l := s.link(k, es)
-		err := l.status()
-		for _, e := range es {
-			s.byInstance[e.Instance] = l
-			if err == nil {
-				continue
-			}
-			if failed == nil {
-				failed = map[string]error{}
-			}
+	failed := map[string]error{}
+	for _, e := range endpoints {
+		w := way{s.links[e.Multicast()], []netip.Addr{e.Group}, packet.TTL}
+		if e.Local.IsValid() {
+			w = way{s.links[e.Unicast()], e.Peers, e.TTL}
+		}
+		s.byInstance[e.Instance] = w
+		if err := w.link.status(); err != nil {
 			failed[e.Instance] = err
 		}
 	}
 	return failed
 }
 
-// link returns the socket of k, which is opened if need be, that receives for es.
-func (s *sender) link(k socket.Key, es []router.Endpoint) *link {
-	vrids := make([]uint8, len(es))
-	for i, e := range es {
-		vrids[i] = e.VRID
-	}
+// link returns the socket of k, which is opened if need be.
+func (s *sender) link(k socket.Key) *link {
 	l := s.links[k]
 	if l == nil {
 		ctx, cancel := context.WithCancel(s.ctx)
@@ -129,7 +165,6 @@ func (s *sender) link(k socket.Key, es []router.Endpoint) *link {
 		s.links[k] = l
 		s.wg.Go(func() { s.serve(ctx, l) })
 	}
-	l.setVRIDs(vrids)
 	return l
 }
 
@@ -139,7 +174,7 @@ func (s *sender) serve(ctx context.Context, l *link) {
 		c, err := socket.Open(l.key, s.drops.add)
 		if err == nil {
 			l.conn.Store(c)
-			l.applyVRIDs()
+			l.apply()
 		}
 		if l.setState(err) && ctx.Err() == nil {
 			s.changed()
@@ -149,7 +184,7 @@ func (s *sender) serve(ctx context.Context, l *link) {
 			l.conn.Store(nil)
 			c.Close()
 			if ctx.Err() == nil {
-				s.log.Warn("the VRRP socket failed and is opened again", zap.String("iface", l.key.Interface), zap.Error(err))
+				s.log.Warn("the VRRP socket failed and is opened again", zap.Stringer("iface", l.key), zap.Error(err))
 			}
 		}
 		select {
@@ -176,18 +211,21 @@ func (l *link) status() error {
 	return l.state
 }
 
-func (l *link) setVRIDs(v []uint8) {
+func (l *link) set(w wants) {
 	l.mu.Lock()
-	l.vrid = v
+	l.wants = w
 	l.mu.Unlock()
-	l.applyVRIDs()
+	l.apply()
 }
 
-func (l *link) applyVRIDs() {
+// apply tells the open socket what it is to receive.
+func (l *link) apply() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.conn.Load(); c != nil {
-		c.SetVRIDs(l.vrid)
+		c.SetPatched(l.wants.patched)
+		c.SetWatched(l.wants.watched)
+		c.SetVRIDs(l.wants.vrids)
 	}
 }
 

@@ -49,11 +49,11 @@ func TestRefusedPacketsAreLoggedOnce(t *testing.T) {
 
 // TestExplainSend: what an own firewall does is said with its remedy.
 func TestExplainSend(t *testing.T) {
-	err := explainSend("eth0", fmt.Errorf("sending: %w", unix.EPERM))
+	err := explainSend("eth0", socket.Group4, fmt.Errorf("sending: %w", unix.EPERM))
 	if !errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "firewall") || !strings.Contains(err.Error(), "112 (vrrp) out on eth0") {
 		t.Errorf("got %v", err)
 	}
-	if err := explainSend("eth0", unix.ENETDOWN); !errors.Is(err, unix.ENETDOWN) || strings.Contains(err.Error(), "firewall") {
+	if err := explainSend("eth0", socket.Group4, unix.ENETDOWN); !errors.Is(err, unix.ENETDOWN) || strings.Contains(err.Error(), "firewall") {
 		t.Errorf("got %v", err)
 	}
 }

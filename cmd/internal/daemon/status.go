@@ -106,6 +106,9 @@ func instanceStatus(r router.InstanceStatus) status.Instance {
 	if r.Status.MasterAddress.IsValid() {
 		i.MasterAddress = r.Status.MasterAddress.String()
 	}
+	if r.Patched > 0 {
+		i.Counters["adverts_patched_checksum"] = int64(r.Patched)
+	}
 	for reason, n := range r.Drops {
 		i.Counters["adverts_dropped_"+reason.String()] = int64(n)
 	}
