@@ -122,10 +122,27 @@ func (s *scenario) configure(d *datadriven.TestData) {
 			s.cfg.LatePriority = s.uint8(d, a)
 		case "skip-check-addr":
 			s.cfg.SkipCheckAddr = on
+		case "peers": // 10.9.0.1 or 10.9.0.1/250/255 with bounds of the TTL
+			s.cfg.Unicast, s.cfg.Peers = true, s.peers(d, a.Vals)
+		case "any-source":
+			s.cfg.AnySource = on
 		default:
 			d.Fatalf(s.t, "unknown argument %q", a.Key)
 		}
 	}
+}
+
+func (s *scenario) peers(d *datadriven.TestData, texts []string) (out []Peer) {
+	for _, text := range texts {
+		parts := strings.Split(text, "/")
+		p := Peer{Address: netip.MustParseAddr(parts[0])}
+		if len(parts) == 3 {
+			p.MinTTL = s.uint8(d, datadriven.CmdArg{Vals: parts[1:]})
+			p.MaxTTL = s.uint8(d, datadriven.CmdArg{Vals: parts[2:]})
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func (s *scenario) env(d *datadriven.TestData) Env {

@@ -22,6 +22,7 @@ type Instance struct {
 	State     string // "" is left out
 	NoPreempt bool
 	AuthPass  string
+	Peers     []string // unicast_peer, "10.9.0.2 min_ttl 254"
 	Extra     []string // further "keyword value" or "keyword" lines
 }
 
@@ -97,6 +98,9 @@ func KeepalivedConf(before string, instances ...Instance) string {
 			}
 			b.WriteString("    }\n")
 		}
+		if i.Peers != nil {
+			fmt.Fprintf(&b, "    unicast_peer {\n        %s\n    }\n", strings.Join(i.Peers, "\n        "))
+		}
 		block("virtual_ipaddress", i.VIPs)
 		block("virtual_ipaddress_excluded", i.Excluded)
 		b.WriteString("}\n")
@@ -122,6 +126,13 @@ func VipdConf(before string, instances ...Instance) string {
 			fmt.Fprintf(&b, "%s = [\n", name)
 			for _, a := range addrs {
 				fmt.Fprintf(&b, "  %q,\n", host(a))
+			}
+			b.WriteString("]\n")
+		}
+		if i.Peers != nil {
+			b.WriteString("unicast_peer = [\n")
+			for _, p := range i.Peers {
+				fmt.Fprintf(&b, "  %q,\n", p)
 			}
 			b.WriteString("]\n")
 		}

@@ -32,6 +32,8 @@ type InstanceStatus struct {
 		Interface string `json:"interface"`
 		Present   bool   `json:"present"`
 	} `json:"virtual_addresses"`
+	Counters map[string]int64 `json:"counters"`
+	Notes    []string         `json:"notes"`
 }
 
 // ServiceStatus is one virtual server.

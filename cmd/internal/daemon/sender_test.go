@@ -98,3 +98,56 @@ func TestSocketsAreOpenedAside(t *testing.T) {
 	cancel()
 	s.Wait()
 }
+
+// TestUnicastSender: each peer gets a copy, one that cannot be reached does not keep the
+// others from theirs, and its error says what to look at.
+func TestUnicastSender(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	arrived, changed := make(chan netip.Addr, 16), make(chan struct{}, 16)
+	s := newSender(ctx, func(r *socket.Received) {
+		if r.Unicast {
+			arrived <- r.Dst
+		}
+		r.Release()
+	}, func() { changed <- struct{}{} }, zap.NewNop())
+	defer func() { cancel(); s.Wait() }()
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := func(text string) netip.Addr { return netip.MustParseAddr(text) }
+	endpoint := func(local string, peers ...netip.Addr) router.Endpoint {
+		return router.Endpoint{Instance: local, Interface: "lo", Index: lo.Index, Group: socket.Group4, VRID: 51,
+			Local: addr(local), Peers: peers, TTL: 255}
+	}
+	a := endpoint("127.0.0.11", addr("0.0.0.1"), addr("127.0.0.12"), addr("127.0.0.13")) // 0.0.0.0/8 is no host's
+	all := []router.Endpoint{a, endpoint("127.0.0.12", a.Local), endpoint("127.0.0.13", a.Local)}
+	deadline := time.After(5 * time.Second)
+	for len(s.Sync(all)) > 0 {
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("the sockets are not opened: %v", s.Sync(all))
+		}
+	}
+	if len(s.links) != 4 {
+		t.Errorf("%d sockets, want three for unicast and one that watches multicast", len(s.links))
+	}
+	advert := packet.Advert{Version: 3, VRID: 51, Priority: 1, Interval: time.Second, Form: packet.FormPseudo, Addrs: []netip.Addr{addr("127.0.0.99")}}
+	if err := s.SendAdvert(a.Instance, a.Local, &advert); err == nil || !strings.Contains(err.Error(), "0.0.0.1") {
+		t.Errorf("sending to nobody: %v", err)
+	}
+	for _, want := range a.Peers[1:] {
+		select {
+		case got := <-arrived:
+			if got != a.Peers[1] && got != a.Peers[2] {
+				t.Errorf("one for %v", got)
+			}
+		case <-deadline:
+			t.Fatalf("nothing arrives at %v", want)
+		}
+	}
+	if got := explainSend("", addr("10.7.0.2"), fmt.Errorf("sending: %w", unix.ENETUNREACH)); !strings.Contains(got.Error(), `"ip route get 10.7.0.2"`) {
+		t.Errorf("no route: %v", got)
+	}
+}
