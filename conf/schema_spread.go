@@ -12,7 +12,7 @@ var spreadBlock = &block{
 	doc: "One list of addresses, spread over any number of directors by one file that is the same on all of them (see [spread.md](spread.md)). " +
 		"The addresses are dealt out to groups; each group becomes a vrrp_instance called NAME-01, NAME-02, …, in which every director has a priority of its own. " +
 		"The other keys of [vrrp_instance](#vrrp_instance) go to every one of these instances: `interface`, which must be given, and any others, " +
-		"except `priority`, `state`, `mcast_src_ip`, `virtual_ipaddress_excluded` and `no_virtual_ipaddress`.",
+		"except `priority`, `state`, `mcast_src_ip`, `unicast_src_ip`, `virtual_ipaddress_excluded` and `no_virtual_ipaddress`.",
 	keys: append([]*key{
 		{name: "directors", kind: directorsKind, need: true, doc: "All directors, by router_id or host name: \"NAME [weight N]\" or { name = \"NAME\", weight = N }. A director of weight 2 gets twice the share of one of weight 1, which is the default. Add new ones at the end of the list: then the fewest groups move."},
 		{name: "virtual_router_id", kind: vridsKind, need: true, doc: "The VRIDs, as \"FROM-TO\": the first group gets FROM. Not used by anything else on this network."},
@@ -24,7 +24,7 @@ var spreadBlock = &block{
 
 // ownInSpread are the keys of vrrp_instance that a spread has in another form or
 // decides itself.
-var ownInSpread = []string{"virtual_router_id", "virtual_ipaddress", "virtual_ipaddress_excluded", "no_virtual_ipaddress", "priority", "state", "mcast_src_ip"}
+var ownInSpread = []string{"virtual_router_id", "virtual_ipaddress", "virtual_ipaddress_excluded", "no_virtual_ipaddress", "priority", "state", "mcast_src_ip", "unicast_src_ip"}
 
 // borrowed returns the keys of vrrp_instance that a spread takes too.
 func borrowed() []*key {

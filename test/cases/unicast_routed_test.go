@@ -46,6 +46,12 @@ func routed(t *testing.T) *lab.Lab {
 	rb.IP("-6 route add 2001:db8:9::/64 via 2001:db8:8::21")
 	d2.IP("route add default via 10.7.0.22")
 	d2.IP("-6 route add default via 2001:db8:7::22")
+	for _, to := range []string{"10.7.0.2", "2001:db8:7::2"} {
+		l.Eventually(10*time.Second, "d1 reaches "+to, func() bool {
+			_, err := d1.Try("ping", "-c", "1", "-W", "1", to)
+			return err == nil
+		})
+	}
 	return l
 }
 
