@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,6 +142,17 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 		in.IgnoreAdverts = coin(r)
 	case !in.WantMaster:
 		in.PreemptDelay = duration(r, 0, 1000*time.Second, time.Millisecond)
+	}
+	if coin(r) {
+		in.Unicast, in.UnicastTTL = true, uint8(number(r, 1, 255))
+		for j := range number(r, 0, 3) {
+			p := Peer{netip.AddrFrom4([4]byte{172, 16, byte(i), byte(j + 1)}), uint8(number(r, 0, 100)), uint8(number(r, 100, 255))}
+			if in.IPv6 {
+				p.Address = netip.MustParseAddr(fmt.Sprintf("fe80::%d", j+1))
+			}
+			in.Peers = append(in.Peers, p)
+		}
+		in.CheckUnicastSource = coin(r) || slices.ContainsFunc(in.Peers, Peer.bounded)
 	}
 	for j := range number(r, 0, 3) {
 		in.VIPs = append(in.VIPs, randomVIP(r, in.IPv6, i, j))
