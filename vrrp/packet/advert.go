@@ -74,6 +74,7 @@ var (
 	ErrVRID     = errors.New("virtual router id is 0")
 	ErrInterval = errors.New("advertisement interval is not 1-255 whole seconds (version 2) or 1-4095 centiseconds (version 3)")
 	ErrCount    = errors.New("an advert holds at most 255 addresses")
+	ErrKey      = errors.New("there is no key of that id")
 	ErrFamily   = errors.New("source, destination and addresses are not of one family")
 )
 
@@ -106,6 +107,13 @@ type Advert struct {
 	// over IPv4. Decode tells what it found.
 	Form Form
 
+	// Signed says that the message bears Trailer, which keepalived's auth_hmac
+	// appends. Of a received one Unproven is why it proves nothing, DropNone when
+	// it does.
+	Signed   bool
+	Trailer  Trailer
+	Unproven DropReason
+
 	// allOnes remembers a checksum field of 0xffff, the other zero of
 	// one's-complement arithmetic, which a sender that patches its checksum
 	// (RFC 1624 §3) may leave.
@@ -129,6 +137,7 @@ func (a *Advert) DecodePatched(b []byte, src, dst netip.Addr, first []netip.Addr
 
 // decode is DecodePatched; tail is what follows the message in the packet.
 func (a *Advert) decode(b, tail []byte, src, dst netip.Addr, first []netip.Addr) DropReason {
+	a.Signed, a.Trailer, a.Unproven = false, Trailer{}, DropNone
 	if !src.IsValid() || src.Is4() != dst.Is4() || !dst.IsValid() {
 		return DropFamily
 	}

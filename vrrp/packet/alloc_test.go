@@ -38,7 +38,22 @@ func hotPaths(tb testing.TB) map[string]func() {
 			panic(what)
 		}
 	}
+	keys := packet.NewAuthenticator(packet.Keys{1: make([]byte, 32)})
+	signed := a4
+	signed.Trailer = packet.Trailer{KeyID: 1, Seconds: 1}
+	proven, err := signed.AppendSigned(nil, src4, dst4, keys)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return map[string]func(){
+		"DecodeSigned": func() {
+			_, reason := got.DecodeSigned(proven, src4, dst4, keys)
+			must(reason == packet.DropNone, "signed")
+		},
+		"AppendSigned": func() {
+			_, err := signed.AppendSigned(out, src4, dst4, keys)
+			must(err == nil, "append signed")
+		},
 		"Decode4":    func() { must(got.Decode(message4, src4, dst4) == packet.DropNone, "v4") },
 		"Decode6":    func() { must(got.Decode(message6, src6, dst6) == packet.DropNone, "v6") },
 		"DecodeJunk": func() { must(got.Decode(junk, src4, dst4) == packet.DropChecksum, "junk") },

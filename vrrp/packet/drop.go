@@ -31,6 +31,10 @@ const (
 	DropTrailer                        // authentication trailer of another type, or reserved bits set
 	DropKeyID                          // authentication with a key that is not ours
 	DropHMAC                           // wrong HMAC
+	DropUnsigned                       // no authentication trailer, and one is demanded
+	DropSigned                         // an authentication trailer, and no keys for it
+	DropStale                          // signed at another time than ours
+	DropReplay                         // signed earlier than one that was accepted
 	DropOwner                          // we own the addresses and do not listen to others
 	DropNotPeer                        // by unicast, but not from one of the peers
 	DropTTLRange                       // outside min_ttl..max_ttl of the peer
@@ -68,6 +72,10 @@ var dropNames = [NumDropReasons]string{
 	DropTrailer:      "trailer",
 	DropKeyID:        "key_id",
 	DropHMAC:         "hmac",
+	DropUnsigned:     "unsigned",
+	DropSigned:       "signed",
+	DropStale:        "stale",
+	DropReplay:       "replay",
 	DropOwner:        "owner",
 	DropNotPeer:      "not_peer",
 	DropTTLRange:     "ttl_range",

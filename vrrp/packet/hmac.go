@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
+	"hash"
 	"net/netip"
 )
 
@@ -20,6 +22,24 @@ const (
 
 // Keys are HMAC keys by their id, 32 to 64 bytes each.
 type Keys map[uint8][]byte
+
+// Authenticator makes and proves the HMACs of one set of keys, without an
+// allocation once each key was used. It is not for concurrent use.
+type Authenticator struct {
+	macs  map[uint8]hash.Hash
+	head  [20]byte
+	zeros [16]byte
+	sum   [sha256.Size]byte
+}
+
+// NewAuthenticator returns one for the keys.
+func NewAuthenticator(keys Keys) *Authenticator {
+	x := &Authenticator{macs: make(map[uint8]hash.Hash, len(keys))}
+	for id, key := range keys {
+		x.macs[id] = hmac.New(sha256.New, key)
+	}
+	return x
+}
 
 // Trailer is the authentication of one advert. All unicast copies of an advert
 // carry the same one.
@@ -39,18 +59,43 @@ func (t *Trailer) Sequence() uint64 {
 	return uint64(t.Seconds)<<32 | uint64(t.Fraction)<<16 | uint64(t.Counter)
 }
 
-// DecodeSigned is [Advert.Decode] for a message with an authentication trailer:
-// it makes the same checks and those of the trailer's shape, key and HMAC.
-// Whether the sequence is fresh is for the receiver to say, who knows the time
-// and what came before.
-func (a *Advert) DecodeSigned(b []byte, src, dst netip.Addr, keys Keys) (t Trailer, reason DropReason) {
-	if len(b) < headerLen+TrailerLen {
-		return t, DropLength
+// HasTrailer reports whether the message b has the length of one with an
+// authentication trailer.
+func HasTrailer(b []byte, ipv6 bool) bool {
+	return len(b) >= headerLen && len(b) == messageLen(b[0]>>4, ipv6, int(b[3]))+TrailerLen
+}
+
+// DecodeAuth is [Advert.DecodePatched] for a router with keys. With or without a
+// trailer, a message that is good otherwise is good; a.Unproven tells why it
+// proves nothing (DropUnsigned without trailer), or is DropNone, and a.Trailer is
+// what the sender says then. Whether its sequence is fresh is for the receiver to
+// say, who knows the time and what came before.
+func (a *Advert) DecodeAuth(b []byte, src, dst netip.Addr, first []netip.Addr, x *Authenticator) DropReason {
+	if !HasTrailer(b, !src.Is4()) {
+		reason := a.decode(b, nil, src, dst, first)
+		a.Unproven = DropUnsigned
+		return reason
 	}
 	message, tail := b[:len(b)-TrailerLen], b[len(b)-TrailerLen:]
-	if reason = a.decode(message, tail, src, dst, nil); reason != DropNone {
-		return t, reason
+	if reason := a.decode(message, tail, src, dst, first); reason != DropNone {
+		return reason
 	}
+	a.Signed = true
+	a.Trailer, a.Unproven = a.prove(message, tail, src, x)
+	return DropNone
+}
+
+// DecodeSigned is DecodeAuth that refuses what proves nothing.
+func (a *Advert) DecodeSigned(b []byte, src, dst netip.Addr, x *Authenticator) (Trailer, DropReason) {
+	reason := a.DecodeAuth(b, src, dst, nil, x)
+	if reason == DropNone {
+		reason = a.Unproven
+	}
+	return a.Trailer, reason
+}
+
+// prove checks the trailer's shape, key and HMAC.
+func (a *Advert) prove(message, tail []byte, src netip.Addr, x *Authenticator) (t Trailer, reason DropReason) {
 	if tail[0] != trailerHMAC || tail[2] != 0 || tail[3] != 0 {
 		return t, DropTrailer
 	}
@@ -58,51 +103,61 @@ func (a *Advert) DecodeSigned(b []byte, src, dst netip.Addr, keys Keys) (t Trail
 		KeyID: tail[1], Seconds: binary.BigEndian.Uint32(tail[4:]), Fraction: binary.BigEndian.Uint16(tail[8:]),
 		Counter: binary.BigEndian.Uint16(tail[10:]), MAC: [16]byte(tail[trailerMAC:]),
 	}
-	key, ok := keys[t.KeyID]
-	if !ok {
+	mac, ok := x.mac(message, tail[:trailerMAC], src, t.KeyID)
+	switch {
+	case !ok:
 		return t, DropKeyID
-	}
-	if mac := a.mac(message, tail[:trailerMAC], src, key); !hmac.Equal(mac[:], t.MAC[:]) {
+	case !hmac.Equal(mac[:], t.MAC[:]):
 		return t, DropHMAC
 	}
 	return t, DropNone
 }
 
-// AppendSigned is [Advert.AppendTo] with the trailer of t, whose MAC it fills
-// in. The HMAC covers the source but not the destination, so a copy for another
-// peer differs in its checksum only.
-func (a *Advert) AppendSigned(b []byte, src, dst netip.Addr, key []byte, t *Trailer) ([]byte, error) {
+// AppendSigned is [Advert.AppendTo] with a.Trailer, whose MAC it fills in with the
+// key of its id. The HMAC covers the source but not the destination, so a copy for
+// another peer differs in its checksum only.
+func (a *Advert) AppendSigned(b []byte, src, dst netip.Addr, x *Authenticator) ([]byte, error) {
 	start := len(b)
 	b, err := a.AppendTo(b, src, dst)
 	if err != nil {
 		return b, err
 	}
-	end := len(b)
+	t, end := &a.Trailer, len(b)
 	b = append(b, trailerHMAC, t.KeyID, 0, 0)
 	b = binary.BigEndian.AppendUint32(b, t.Seconds)
 	b = binary.BigEndian.AppendUint16(b, t.Fraction)
 	b = binary.BigEndian.AppendUint16(b, t.Counter)
-	t.MAC = a.mac(b[start:end], b[end:], src, key)
+	var ok bool
+	if t.MAC, ok = x.mac(b[start:end], b[end:], src, t.KeyID); !ok {
+		return b[:start], fmt.Errorf("signing with key %d: %w", t.KeyID, ErrKey)
+	}
 	b = append(b, t.MAC[:]...)
 	a.putChecksum(b[start:end], b[end:], src, dst)
 	return b, nil
 }
 
 // mac computes the HMAC over a pseudo-header, the message with its checksum as
-// zero, and the trailer with its HMAC as zero.
-func (a *Advert) mac(message, prefix []byte, src netip.Addr, key []byte) (out [16]byte) {
-	var pseudo [20]byte
-	pseudo[0], pseudo[1], pseudo[2] = 6, message[0]>>4, message[1]
-	if src.Is4() {
-		pseudo[0] = 4
+// zero, and the trailer with its HMAC as zero; false without the key.
+func (x *Authenticator) mac(message, prefix []byte, src netip.Addr, id uint8) (out [16]byte, ok bool) {
+	h, ok := x.macs[id]
+	if !ok {
+		return out, false
 	}
-	copy(pseudo[4:], src.AsSlice())
-	h := hmac.New(sha256.New, key)
-	h.Write(pseudo[:])
+	x.head = [20]byte{6, message[0] >> 4, message[1]}
+	if src.Is4() {
+		x.head[0] = 4
+		raw := src.As4()
+		copy(x.head[4:], raw[:])
+	} else {
+		raw := src.As16()
+		copy(x.head[4:], raw[:])
+	}
+	h.Reset()
+	h.Write(x.head[:])
 	h.Write(message[:checksumOff])
-	h.Write([]byte{0, 0})
+	h.Write(x.zeros[:2])
 	h.Write(message[checksumOff+2:])
 	h.Write(prefix)
-	h.Write(make([]byte, len(out)))
-	return [16]byte(h.Sum(nil))
+	h.Write(x.zeros[:])
+	return [16]byte(h.Sum(x.sum[:0])), true
 }

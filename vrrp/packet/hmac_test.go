@@ -36,7 +36,7 @@ func vectorKeys(t testing.TB, f vectors.Frame) packet.Keys {
 // checksum is wrong the frame is refused for that.
 func decodeSigned(t *testing.T, f vectors.Frame, p ip) {
 	t.Helper()
-	keys := vectorKeys(t, f)
+	keys := packet.NewAuthenticator(vectorKeys(t, f))
 	var a packet.Advert
 	trailer, reason := a.DecodeSigned(p.payload, p.src, p.dst, keys)
 	if strings.HasPrefix(f.Get("checksum"), "WRONG") {
@@ -58,10 +58,9 @@ func decodeSigned(t *testing.T, f vectors.Frame, p ip) {
 		t.Errorf("key %s, the file says %s", got, f.Get("active-key"))
 	}
 	checkStatedHeader(t, f, p)
-	mac := trailer.MAC
-	trailer.MAC = [16]byte{}
-	again, err := a.AppendSigned(nil, p.src, p.dst, keys[trailer.KeyID], &trailer)
-	if err != nil || !bytes.Equal(again, p.payload) || trailer.MAC != mac {
+	a.Trailer.MAC = [16]byte{}
+	again, err := a.AppendSigned(nil, p.src, p.dst, keys)
+	if err != nil || !bytes.Equal(again, p.payload) || a.Trailer != trailer {
 		t.Errorf("signed again as\n% x (err %v), was\n% x", again, err, p.payload)
 	}
 }
@@ -83,7 +82,7 @@ func TestVectorsBadSigned(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			p := network(t, f.Data)
 			var a packet.Advert
-			if _, got := a.DecodeSigned(p.payload, p.src, p.dst, vectorKeys(t, f)); got != reasons[f.Name] {
+			if _, got := a.DecodeSigned(p.payload, p.src, p.dst, packet.NewAuthenticator(vectorKeys(t, f))); got != reasons[f.Name] {
 				t.Errorf("got %v, want %v (%s)", got, reasons[f.Name], f.Get("reason"))
 			}
 		})
@@ -102,21 +101,21 @@ func TestTrailerOrder(t *testing.T) {
 }
 
 func FuzzDecodeSigned(f *testing.F) {
-	keys := packet.Keys{1: bytes.Repeat([]byte{7}, 32)}
+	keys := packet.NewAuthenticator(packet.Keys{1: bytes.Repeat([]byte{7}, 32)})
 	src, dst := netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("224.0.0.18")
-	a := packet.Advert{Version: 3, VRID: 51, Priority: 100, Interval: 1e9, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.10")}}
-	seed, err := a.AppendSigned(nil, src, dst, keys[1], &packet.Trailer{KeyID: 1, Seconds: 9})
+	a := packet.Advert{Version: 3, VRID: 51, Priority: 100, Interval: 1e9, Addrs: []netip.Addr{netip.MustParseAddr("10.9.0.10")},
+		Trailer: packet.Trailer{KeyID: 1, Seconds: 9}}
+	seed, err := a.AppendSigned(nil, src, dst, keys)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(seed)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got packet.Advert
-		trailer, reason := got.DecodeSigned(b, src, dst, keys)
-		if reason != packet.DropNone {
+		if _, reason := got.DecodeSigned(b, src, dst, keys); reason != packet.DropNone {
 			return
 		}
-		again, err := got.AppendSigned(nil, src, dst, keys[trailer.KeyID], &trailer)
+		again, err := got.AppendSigned(nil, src, dst, keys)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Errorf("accepted % x, written back as % x (%v)", b, again, err)
 		}
