@@ -94,6 +94,11 @@ var rules = []rule{
 	{"vrrp_instance.track_process/unknown", "track_process names a vrrp_track_process"},
 	{"vrrp_instance.track_src_ip/always", "vipd sends from no address that is not there"},
 	{"vrrp_track_process.quorum_max/contradiction", "quorum_max is not below quorum"},
+	{"global_defs.notify_fifo_script/fifo", "a script needs its FIFO"},
+	{"global_defs.vrrp_notify_fifo_script/fifo", "a script needs its FIFO"},
+	{"global_defs.lvs_notify_fifo_script/fifo", "a script needs its FIFO"},
+	{"global_defs.vrrp_notify_fifo/taken", "FIFOs have paths of their own"},
+	{"global_defs.lvs_notify_fifo/taken", "FIFOs have paths of their own"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -148,6 +153,7 @@ func (b *builder) build(top *values) {
 	b.said = map[string]bool{}
 	b.config.Global.ScriptUser = get[User](b.global, "script_user")
 	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")
+	b.events()
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v

@@ -19,12 +19,7 @@ func (b *builder) instance(v *values) Instance {
 		LowerPrioNoAdv:   get[bool](b.global, "vrrp_lower_prio_no_advert"),
 		Source:           get[netip.Addr](v, "mcast_src_ip"),
 		Announce:         b.announce(v),
-		Notify: Notify{
-			Any:    get[[]string](v, "notify"),
-			Master: get[[]string](v, "notify_master"),
-			Backup: get[[]string](v, "notify_backup"),
-			Fault:  get[[]string](v, "notify_fault"),
-		},
+		Notify:           b.notify(v),
 	}
 	if v.has("down_timer_adverts") {
 		in.DownTimerAdverts = v.num("down_timer_adverts")

@@ -30,6 +30,12 @@ type Global struct {
 	DelayAfterBoot time.Duration // vrrp_delay_after_boot: ... after the boot of the machine
 	ScriptUser     User          // script_user; zero: not set
 	ScriptSecurity bool          // enable_script_security
+	NotifyFIFO     FIFO          // notify_fifo: all events
+	VRRPFIFO       FIFO          // vrrp_notify_fifo: those of instances and groups
+	LVSFIFO        FIFO          // lvs_notify_fifo: those of services and servers
+	StatesOnReload bool          // fifo_write_vrrp_states_on_reload
+	Startup        Hook          // startup_script
+	Shutdown       Hook          // shutdown_script
 }
 
 // LinkDelay is one line of interface_up_down_delays.
@@ -138,9 +144,32 @@ type TrackRef struct {
 	Reverse bool // reverse: the weight's sign is turned; with weight 0 FAULT while good
 }
 
-// Notify holds the commands of an instance; each is an argument vector, empty when unset.
+// Command is a program with its arguments, and who runs it.
+type Command struct {
+	Argv []string // empty: none
+	User User     // zero: script_user
+}
+
+// Notify holds the commands of an instance.
 type Notify struct {
-	Any, Master, Backup, Fault []string
+	Any, Master, Backup, Fault, Stop, Deleted, LowerPri Command
+	// SayDeleted reports an instance that a reload removes as DELETED, not FAULT.
+	SayDeleted bool
+	// PriorityChanges writes changes of the effective priority to the FIFOs.
+	PriorityChanges bool
+}
+
+// FIFO is a named pipe that events are written to.
+type FIFO struct {
+	Path   string // "": none
+	User   User   // whose it is; zero: script_user
+	Script Command
+}
+
+// Hook is a command that is run once and waited for.
+type Hook struct {
+	Command
+	Timeout time.Duration
 }
 
 // Script is one [vrrp_script.NAME].

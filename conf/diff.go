@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -29,13 +30,14 @@ func (c Change) String() string {
 // were written differently.
 func Diff(old, new *Config) []Change {
 	var changes []Change
-	if old.Global != new.Global {
+	if !reflect.DeepEqual(old.Global, new.Global) {
 		var d details
 		d.add("router_id", old.Global.RouterID, new.Global.RouterID)
 		d.add("vrrp_startup_delay", old.Global.StartupDelay, new.Global.StartupDelay)
 		d.add("vrrp_delay_after_boot", old.Global.DelayAfterBoot, new.Global.DelayAfterBoot)
 		d.add("script_user", old.Global.ScriptUser.String(), new.Global.ScriptUser.String())
 		d.add("enable_script_security", old.Global.ScriptSecurity, new.Global.ScriptSecurity)
+		d.events(old.Global, new.Global)
 		changes = append(changes, Change{"global_defs", "changed", d})
 	}
 	var d details
@@ -233,10 +235,7 @@ func diffInstance(a, b Instance) (d details) {
 	d.list("track_script", texts(a.TrackScripts), texts(b.TrackScripts))
 	d.list("track_file", texts(a.TrackFiles), texts(b.TrackFiles))
 	d.list("track_process", texts(a.TrackProcesses), texts(b.TrackProcesses))
-	d.add("notify", a.Notify.Any, b.Notify.Any)
-	d.add("notify_master", a.Notify.Master, b.Notify.Master)
-	d.add("notify_backup", a.Notify.Backup, b.Notify.Backup)
-	d.add("notify_fault", a.Notify.Fault, b.Notify.Fault)
+	d.notify(a.Notify, b.Notify)
 	return d
 }
 

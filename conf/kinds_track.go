@@ -75,7 +75,7 @@ func parseUser(f field) (any, bool) {
 	} else if f.it.kind == tableItem && len(words) > 1 {
 		return f.bad("syntax", strconv.Quote(words[1])+" is not known here"+didYouMean(words[1], []string{"user", "group"}))
 	}
-	if len(words) == 0 || len(words) > 2 || slices.ContainsFunc(words, func(w string) bool { return !printable(w) || strings.Contains(w, ":") }) {
+	if len(words) == 0 || len(words) > 2 || slices.ContainsFunc(words, func(w string) bool { return !validUser(w) }) {
 		return f.bad("syntax", shown(f.it)+" is no user")
 	}
 	u := User{Name: words[0]}
@@ -83,4 +83,9 @@ func parseUser(f field) (any, bool) {
 		u.Group = words[1]
 	}
 	return u, true
+}
+
+// validUser reports whether a name may be that of a user or a group.
+func validUser(s string) bool {
+	return s != "" && printable(s) && !blank(s) && !strings.Contains(s, ":")
 }

@@ -21,6 +21,7 @@ func (c *Config) TOML() string {
 	p.delay("vrrp_delay_after_boot", c.Global.DelayAfterBoot)
 	p.user("script_user", c.Global.ScriptUser)
 	p.flag("enable_script_security", c.Global.ScriptSecurity)
+	p.events(c.Global)
 	for _, s := range c.Scripts {
 		p.script(s)
 	}
@@ -188,10 +189,7 @@ func (p *printer) instance(in Instance) {
 	p.tracks("track_script", in.TrackScripts)
 	p.tracks("track_file", in.TrackFiles)
 	p.tracks("track_process", in.TrackProcesses)
-	p.command("notify", in.Notify.Any)
-	p.command("notify_master", in.Notify.Master)
-	p.command("notify_backup", in.Notify.Backup)
-	p.command("notify_fault", in.Notify.Fault)
+	p.notify(in.Notify)
 	if in.AuthPass != "" {
 		p.raw("authentication", `{ auth_type = "PASS", auth_pass = `+quote(in.AuthPass)+" }")
 	}

@@ -23,6 +23,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
 		c.Global.ScriptUser, c.Global.ScriptSecurity = user(r), coin(r)
+		randomEvents(r, &c.Global)
 		for i := range rapid.IntRange(0, 2).Draw(r, "files") {
 			c.TrackFiles = append(c.TrackFiles, randomFile(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -85,6 +86,32 @@ func user(r *rapid.T) User {
 	return u
 }
 
+// run is a command with a user, or none.
+func run(r *rapid.T) Command {
+	if argv := command(r); argv != nil {
+		return Command{argv, user(r)}
+	}
+	return Command{}
+}
+
+func randomNotify(r *rapid.T) Notify {
+	n := Notify{run(r), run(r), run(r), run(r), run(r), run(r), run(r), false, coin(r)}
+	n.SayDeleted = len(n.Deleted.Argv) > 0 || coin(r)
+	return n
+}
+
+// randomEvents fills in FIFOs and commands that are run once.
+func randomEvents(r *rapid.T, g *Global) {
+	for i, f := range []*FIFO{&g.NotifyFIFO, &g.VRRPFIFO, &g.LVSFIFO} {
+		if coin(r) {
+			*f = FIFO{fmt.Sprintf("/%d%s", i, rapid.StringMatching(`[a-z"]{1,9}`).Draw(r, "path")), user(r), run(r)}
+		}
+	}
+	g.StatesOnReload = coin(r)
+	g.Startup = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
+	g.Shutdown = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
+}
+
 func randomFile(r *rapid.T, name string) TrackFile {
 	f := TrackFile{Name: name, Path: "/" + rapid.StringMatching(`[a-zäß \\"]{1,9}`).Draw(r, "path"), Weight: number(r, -weightMax, weightMax), Reverse: coin(r), Init: coin(r)}
 	if f.Init {
@@ -119,7 +146,7 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 			duration(r, 0, time.Second, time.Microsecond), duration(r, 0, time.Second, time.Microsecond),
 		},
 		TrackInterfaces: []TrackRef{{"eth1", number(r, -253, 253), coin(r)}},
-		Notify:          Notify{command(r), command(r), command(r), command(r)},
+		Notify:          randomNotify(r),
 	}
 	in.Group = netip.MustParseAddr("224.0.0.77")
 	if in.IPv6 {

@@ -60,7 +60,7 @@ func TestNotificationsInOrder(t *testing.T) {
 	want := map[string][]string{
 		"A": {"backup x", "INSTANCE A BACKUP 200", "master x", "INSTANCE A MASTER 200", "fault x", "INSTANCE A FAULT 200",
 			"backup x", "INSTANCE A BACKUP 200", "master x", "INSTANCE A MASTER 200", "INSTANCE A STOP 200"},
-		"B": {"INSTANCE B BACKUP 200", "INSTANCE B MASTER 200", "INSTANCE B STOP 200"},
+		"B": {"INSTANCE B BACKUP 200", "INSTANCE B MASTER 200", "INSTANCE B FAULT 200"}, // keepalived's word for a removal
 	}
 	got := map[string][]string{}
 	var last string // the specific line belongs to the general one after it

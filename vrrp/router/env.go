@@ -138,7 +138,7 @@ func (r *Router) updateEnv(in *instance) {
 	before := in.machine.Status().EffectivePriority
 	r.feed(in, vrrp.Event{Kind: vrrp.EventEnv, Env: env})
 	if now := in.machine.Status().EffectivePriority; now != before && !first {
-		r.ports.Observer.Priority(PriorityEvent{Instance: in.cfg.Name, From: before, To: now, Weights: strings.Join(in.weights, "; ")})
+		r.ports.Observer.Priority(PriorityEvent{Instance: in.cfg.Name, State: in.machine.State(), From: before, To: now, Weights: strings.Join(in.weights, "; ")})
 	}
 }
 

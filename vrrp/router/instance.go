@@ -76,6 +76,10 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 		r.ports.Addresses.Want(name, false)
 	case vrrp.Announce:
 		r.ports.Announcer.Announce(name, a.Burst)
+		if a.Burst == vrrp.BurstLowerPrio {
+			own := in.machine.Status().EffectivePriority
+			r.ports.Observer.Priority(PriorityEvent{Instance: name, State: vrrp.Master, From: own, To: own, Lesser: true})
+		}
 	case vrrp.StopAnnounce:
 		r.ports.Announcer.Stop(name)
 	case vrrp.Transition:

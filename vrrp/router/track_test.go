@@ -131,10 +131,10 @@ func TestPriorityIsReported(t *testing.T) {
 		d1.router.TrackResult("chk", true)
 		d1.take()
 		want := []PriorityEvent{
-			{"VI_1", 200, 220, "eth1 is up (+20)"},
-			{"VI_1", 220, 170, "eth1 is up (+20); script chk failed (-50)"},
-			{"VI_1", 169, 149, "script chk failed (-50)"},
-			{"VI_1", 149, 199, ""},
+			{"VI_1", vrrp.Backup, 200, 220, false, "eth1 is up (+20)"},
+			{"VI_1", vrrp.Backup, 220, 170, false, "eth1 is up (+20); script chk failed (-50)"},
+			{"VI_1", vrrp.Backup, 169, 149, false, "script chk failed (-50)"},
+			{"VI_1", vrrp.Backup, 149, 199, false, ""},
 		}
 		if !slices.Equal(d1.priorities, want) {
 			t.Errorf("reported %v, want %v", d1.priorities, want)

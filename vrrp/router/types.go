@@ -135,7 +135,8 @@ type Observer interface {
 	// Dropped reports a received advert that was not acted on, at most once a
 	// minute for an instance, reason and source; Status counts all of them.
 	Dropped(d Drop)
-	// Priority reports an effective priority that trackers have changed.
+	// Priority reports an effective priority that trackers have changed, or that an
+	// advert of a lower one was heard with.
 	Priority(p PriorityEvent)
 	// Note reports something an operator should know, at most once a minute for an
 	// instance and text.
@@ -158,10 +159,13 @@ type TransitionEvent struct {
 	At       time.Time
 }
 
-// PriorityEvent is a change of the effective priority by trackers.
+// PriorityEvent is a change of the effective priority by trackers, or a MASTER that
+// heard of a lower one.
 type PriorityEvent struct {
 	Instance string
+	State    vrrp.State
 	From, To uint8
+	Lesser   bool   // nothing changed: an advert of a lower priority was heard and is answered
 	Weights  string // those in force, "eth1 is down (-10)"; "": none
 }
 

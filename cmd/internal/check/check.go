@@ -51,6 +51,36 @@ func commands(cfg *conf.Config) []string {
 			out = append(out, fmt.Sprintf("vrrp_script.%s: %v; until then it counts as failed", s.Name, err))
 		}
 	}
+	look := func(where string, c conf.Command) {
+		if len(c.Argv) == 0 {
+			return
+		}
+		if err := script.Check(cfg.Global, c.Argv, c.User); err != nil {
+			out = append(out, fmt.Sprintf("%s: %v; until then it is not run", where, err))
+		}
+	}
+	g := cfg.Global
+	look("global_defs.startup_script", g.Startup.Command)
+	look("global_defs.shutdown_script", g.Shutdown.Command)
+	for _, f := range []struct {
+		key  string
+		fifo conf.FIFO
+	}{{"notify_fifo", g.NotifyFIFO}, {"vrrp_notify_fifo", g.VRRPFIFO}, {"lvs_notify_fifo", g.LVSFIFO}} {
+		look("global_defs."+f.key+"_script", f.fifo.Script)
+		if info, err := os.Lstat(f.fifo.Path); f.fifo.Path != "" && err == nil && info.Mode().Type() != fs.ModeNamedPipe {
+			out = append(out, fmt.Sprintf("global_defs.%s: %s is no FIFO; remove it, vipd makes one", f.key, f.fifo.Path))
+		}
+	}
+	for _, i := range cfg.Instances {
+		n := i.Notify
+		for _, c := range []struct {
+			key     string
+			command conf.Command
+		}{{"notify", n.Any}, {"notify_master", n.Master}, {"notify_backup", n.Backup}, {"notify_fault", n.Fault},
+			{"notify_stop", n.Stop}, {"notify_deleted", n.Deleted}, {"notify_master_rx_lower_pri", n.LowerPri}} {
+			look("vrrp_instance."+i.Name+"."+c.key, c.command)
+		}
+	}
 	for _, f := range cfg.TrackFiles {
 		if info, err := os.Stat(filepath.Dir(f.Path)); err != nil || !info.IsDir() {
 			out = append(out, fmt.Sprintf("vrrp_track_file.%s: there is no directory %s; until then the file counts as 0", f.Name, filepath.Dir(f.Path)))

@@ -32,12 +32,14 @@ type tableKeeper interface {
 type balancer struct {
 	checks checkRunner
 	table  tableKeeper
+	event  func(line string) // takes a line for the FIFOs; never blocks
 	log    *zap.Logger
 
 	mu       sync.Mutex // guards all following fields
 	services []balancedService
 	found    ipvs.Table              // what the kernel had at the start; nil after the first Configure
 	states   map[ipvs.Key]plan.State // as last logged
+	told     map[serverID]healthcheck.Verdict
 }
 
 // balancedService is one virtual server with the check keys of its servers.
@@ -51,8 +53,8 @@ type serverID struct {
 	address netip.AddrPort
 }
 
-func newBalancer(checks checkRunner, table tableKeeper, log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, log: log, states: map[ipvs.Key]plan.State{}}
+func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
+	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -70,12 +72,7 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	snapshot := b.checks.Snapshot()
-	old := map[serverID]healthcheck.Verdict{}
-	for _, s := range b.services {
-		for i, r := range s.conf.RealServers {
-			old[serverID{serviceKey(s.conf), r.Address}] = verdict(s.keys[i], snapshot)
-		}
-	}
+	old := b.verdicts(snapshot)
 	for i := range servers {
 		b.inheritFound(&servers[i], old)
 	}
@@ -136,6 +133,7 @@ func (b *balancer) HealthChanged() {
 func (b *balancer) apply(snapshot map[string]run.Status) {
 	out := b.plan(snapshot)
 	b.table.Set(out.Table)
+	b.tellServers(b.verdicts(snapshot))
 	states := make(map[ipvs.Key]plan.State, len(out.Services))
 	for i, s := range out.Services {
 		states[s.Key] = s.State
@@ -143,9 +141,21 @@ func (b *balancer) apply(snapshot map[string]run.Status) {
 			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
 				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),
 				zap.Int("quorum", b.services[i].conf.Quorum))
+			b.tellService(s.Key, before, s.State)
 		}
 	}
 	b.states = states
+}
+
+// verdicts joins the checks of every server. Called with mu held.
+func (b *balancer) verdicts(snapshot map[string]run.Status) map[serverID]healthcheck.Verdict {
+	out := map[serverID]healthcheck.Verdict{}
+	for _, s := range b.services {
+		for i, r := range s.conf.RealServers {
+			out[serverID{serviceKey(s.conf), r.Address}] = verdict(s.keys[i], snapshot)
+		}
+	}
+	return out
 }
 
 func (b *balancer) plan(snapshot map[string]run.Status) plan.Output {

@@ -82,7 +82,7 @@ const (
 func newTestBalancer(t *testing.T, servers ...conf.VirtualServer) (*balancer, *fakeChecks, *fakeTable) {
 	t.Helper()
 	checks, table := &fakeChecks{}, &fakeTable{}
-	b := newBalancer(checks, table, zap.NewNop())
+	b := newBalancer(checks, table, func(string) {}, zap.NewNop())
 	if err := b.Configure(servers); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestServersMissingFromTheKernelStartDown(t *testing.T) {
 	found.AddService(planService(&v).Service)
 	found.AddDestination(serviceKey(&v), ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
 	checks, table := &fakeChecks{}, &fakeTable{}
-	b := newBalancer(checks, table, zap.NewNop())
+	b := newBalancer(checks, table, func(string) {}, zap.NewNop())
 	b.Found(found)
 	if err := b.Configure([]conf.VirtualServer{v}); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestServersMissingFromTheKernelStartDown(t *testing.T) {
 	// An empty service says nothing: then all servers are in, as at a first start.
 	empty := ipvs.Table{}
 	empty.AddService(planService(&v).Service)
-	b = newBalancer(&fakeChecks{}, table, zap.NewNop())
+	b = newBalancer(&fakeChecks{}, table, func(string) {}, zap.NewNop())
 	b.Found(empty)
 	if err := b.Configure([]conf.VirtualServer{v}); err != nil {
 		t.Fatal(err)

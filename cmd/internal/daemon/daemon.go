@@ -75,6 +75,7 @@ type Daemon struct {
 	files     *track.Files
 	processes *track.Processes
 	notify    *notify.Runner
+	fifos     *notify.FIFOs
 	observer  *observer
 	checks    *run.Scheduler
 	table     *reconcile.Reconciler
@@ -99,6 +100,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 		return err
 	}
 	defer lock.Close()
+	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
 	d := &Daemon{opts: opts, log: log, started: time.Now(), reloads: make(chan reloadRequest), stopping: make(chan struct{})}
 	defer d.close()
 	if err := d.open(); err != nil {
@@ -122,6 +124,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	err = errors.Join(err, d.stop(why, hurry))
 	cancel()
 	err = errors.Join(g.Wait(), err)
+	d.shutdownHook(hurry)
 	log.Info("vipd has stopped")
 	return err
 }
@@ -163,7 +166,8 @@ func (d *Daemon) close() {
 // build makes all parts and joins them; none does anything yet.
 func (d *Daemon) build(work context.Context) {
 	log := d.log
-	d.notify = notify.New(notify.DefaultTimeout, log)
+	d.fifos = notify.NewFIFOs(log)
+	d.notify = notify.New(notify.DefaultTimeout, d.fifos, log)
 	d.observer = newObserver(log, d.notify)
 	d.engine = engine.New(d.frames, log)
 	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
@@ -181,7 +185,7 @@ func (d *Daemon) build(work context.Context) {
 	d.ipvs = ipvsnl.NewKernel()
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
-	d.balance = newBalancer(d.checks, d.table, log)
+	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.feed = &feed{manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
@@ -250,8 +254,9 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	sets := hostSets(cfg)
 	// Those that go have their last words to say.
-	d.observer.Configure(append(d.leaving(cfg), cfg.Instances...))
-	defer d.observer.Configure(cfg.Instances)
+	d.fifos.Configure(fifoConfigs(cfg.Global, d.log))
+	d.observer.Configure(cfg.Global, cfg.Instances, d.leaving(cfg))
+	defer d.observer.Configure(cfg.Global, cfg.Instances, nil)
 	d.engine.Configure(garpInstances(cfg))
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
@@ -322,6 +327,9 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 		})
 		step(func() error {
 			if err := d.notify.Close(context.Background()); err != nil {
+				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
+			}
+			if err := d.fifos.Close(); err != nil {
 				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
 			}
 			return nil

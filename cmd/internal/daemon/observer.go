@@ -29,6 +29,8 @@ type observer struct {
 
 	mu    sync.Mutex // guards all following fields
 	vrids map[string]uint8
+	known map[string]conf.Notify
+	gone  map[string]bool       // instances that a reload takes away
 	notes map[string][]seenNote // by instance
 }
 
@@ -44,18 +46,24 @@ func newObserver(log *zap.Logger, n *notify.Runner) *observer {
 	return &observer{log: log, notify: n, vrids: map[string]uint8{}, notes: map[string][]seenNote{}}
 }
 
-// Configure takes the instances of a new configuration.
-func (o *observer) Configure(instances []conf.Instance) {
+// Configure takes the instances of a new configuration, and those that are leaving
+// and may still have something to say.
+func (o *observer) Configure(g conf.Global, instances, leaving []conf.Instance) {
 	commands := make(map[string]notify.Commands, len(instances))
 	vrids := make(map[string]uint8, len(instances))
-	for _, i := range instances {
-		commands[i.Name] = notify.Commands(i.Notify)
+	known, gone := make(map[string]conf.Notify, len(instances)), make(map[string]bool, len(leaving))
+	for _, i := range append(slices.Clone(leaving), instances...) {
+		commands[i.Name] = notifyCommands(g, i.Notify)
 		vrids[i.Name] = i.VRID
+		known[i.Name] = i.Notify
+	}
+	for _, i := range leaving {
+		gone[i.Name] = true
 	}
 	o.notify.Configure(kindInstance, commands)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.vrids = vrids
+	o.vrids, o.known, o.gone = vrids, known, gone
 	for name := range o.notes {
 		if _, ok := vrids[name]; !ok {
 			delete(o.notes, name)
@@ -66,7 +74,7 @@ func (o *observer) Configure(instances []conf.Instance) {
 // Transition implements router.Observer.
 func (o *observer) Transition(t router.TransitionEvent) {
 	o.mu.Lock()
-	vrid := o.vrids[t.Instance]
+	vrid, gone, deleted := o.vrids[t.Instance], o.gone[t.Instance], o.known[t.Instance].SayDeleted
 	o.mu.Unlock()
 	line := o.log.Info
 	if t.To == vrrp.Fault {
@@ -75,14 +83,37 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
 		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
 	state := t.To.String()
-	if t.To == vrrp.Init {
-		state = "STOP"
+	switch {
+	case t.To == vrrp.Init && gone && deleted:
+		state = notify.Deleted
+	case t.To == vrrp.Init && gone: // keepalived's word for it
+		state = vrrp.Fault.String()
+	case t.To == vrrp.Init:
+		state = notify.Stop
 	}
 	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
 }
 
 // Priority implements router.Observer.
 func (o *observer) Priority(p router.PriorityEvent) {
+	o.mu.Lock()
+	changes := o.known[p.Instance].PriorityChanges
+	o.mu.Unlock()
+	e := notify.Event{Kind: kindInstance, Name: p.Instance, Priority: int(p.To)}
+	switch {
+	case p.Lesser:
+		e.State = notify.LowerPri
+		o.notify.Notify(e)
+		return
+	case !changes:
+	case p.State == vrrp.Master:
+		e.State = notify.MasterPriority
+	case p.State == vrrp.Backup:
+		e.State = notify.BackupPriority
+	}
+	if e.State != "" {
+		o.notify.Notify(e)
+	}
 	line, reason := o.log.Info, p.Weights
 	if p.To < p.From {
 		line = o.log.Warn

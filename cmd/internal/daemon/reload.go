@@ -107,6 +107,9 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	}
 	d.table.Reread() // whoever reloads wants things right now, whatever others did
 	d.config.set(cfg)
+	if cfg.Global.StatesOnReload {
+		d.writeStates()
+	}
 	text := "nothing changed"
 	if len(changes) > 0 {
 		lines := make([]string, len(changes))

@@ -51,6 +51,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	}
 	d.virtualServers(s, table)
 	d.counters(s, table)
+	d.fifoStates(s)
 	return s, nil
 }
 

@@ -1,5 +1,6 @@
-// Package notify runs the commands that an operator wants to be run when an
-// instance changes state (notify, notify_master, notify_backup, notify_fault).
+// Package notify tells others of events: it runs the commands that an operator
+// wants to be run when an instance changes state (notify, notify_master and so
+// on), and writes lines to named pipes (notify_fifo and so on).
 //
 // Each instance has a queue of its own and at most one running command, so
 // its commands run one after the other in the order of the events, and a
@@ -9,6 +10,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,26 +36,71 @@ const (
 type Event struct {
 	Kind     string // "INSTANCE" or "GROUP"
 	Name     string
-	State    string // "MASTER", "BACKUP", "FAULT", "STOP"
+	State    string // "MASTER", "BACKUP", "FAULT", Stop, Deleted …
 	Priority int    // effective priority; 0 for a group
 }
 
-// Commands are the argument vectors of one instance; each is empty when unset.
-// The fields are those of the configuration, in the same order.
-type Commands struct {
-	Any, Master, Backup, Fault []string
+// Command is a program to run.
+type Command struct {
+	Argv    []string      // empty: none
+	User    *process.User // who runs it; nil: the user of this process
+	UserErr string        // why User could not be found: it is not run; "": it was
+	Secure  bool          // do not run what others than root and the user can change
 }
 
-// argvs lists what an event runs, in order: the specific command as
+// line is the event in the form of keepalived's FIFOs.
+func (e Event) line() string {
+	return fmt.Sprintf("%s \"%s\" %s %d", e.Kind, e.Name, e.State, e.Priority)
+}
+
+// Commands are the commands of one instance.
+type Commands struct {
+	Any      Command // after each of the others but LowerPri
+	Master   Command
+	Backup   Command
+	Fault    Command
+	Stop     Command
+	Deleted  Command
+	LowerPri Command
+}
+
+// States of events beside those of an instance, in keepalived's words.
+const (
+	Stop           = "STOP"
+	Deleted        = "DELETED"
+	LowerPri       = "MASTER_RX_LOWER_PRI"
+	MasterPriority = "MASTER_PRIORITY" // for FIFOs alone
+	BackupPriority = "BACKUP_PRIORITY" // for FIFOs alone
+)
+
+// commands lists what an event runs, in order: the specific command as
 // configured, then the general one with the event's words appended.
-func (c Commands) argvs(e Event) [][]string {
-	var out [][]string
-	specific := map[string][]string{"MASTER": c.Master, "BACKUP": c.Backup, "FAULT": c.Fault}[e.State]
-	if len(specific) > 0 {
+func (c Commands) commands(e Event) []Command {
+	var out []Command
+	specific, general := Command{}, true
+	switch e.State {
+	case "MASTER":
+		specific = c.Master
+	case "BACKUP":
+		specific = c.Backup
+	case "FAULT":
+		specific = c.Fault
+	case Stop:
+		specific = c.Stop
+	case Deleted:
+		specific = c.Deleted
+	case LowerPri:
+		specific, general = c.LowerPri, false
+	default:
+		return nil
+	}
+	if len(specific.Argv) > 0 {
 		out = append(out, specific)
 	}
-	if len(c.Any) > 0 {
-		out = append(out, append(slices.Clone(c.Any), e.Kind, e.Name, e.State, strconv.Itoa(e.Priority)))
+	if general && len(c.Any.Argv) > 0 {
+		general := c.Any
+		general.Argv = append(slices.Clone(general.Argv), e.Kind, e.Name, e.State, strconv.Itoa(e.Priority))
+		out = append(out, general)
 	}
 	return out
 }
@@ -82,12 +129,13 @@ type queue struct {
 // queued is an event with the commands that were configured when it happened.
 type queued struct {
 	Event
-	argvs [][]string
+	commands []Command
 }
 
 // Runner runs notification commands. All methods may be called from any goroutine.
 type Runner struct {
 	timeout time.Duration
+	fifos   *FIFOs
 	log     *zap.Logger
 	ctx     context.Context // ends when running commands must be killed
 	kill    context.CancelFunc
@@ -99,15 +147,15 @@ type Runner struct {
 	closed   bool
 }
 
-// New makes a runner whose commands may take timeout; 0 is DefaultTimeout.
-// It must be closed.
-func New(timeout time.Duration, log *zap.Logger) *Runner {
+// New makes a runner whose commands may take timeout; 0 is DefaultTimeout. Events
+// are written to fifos, too. It must be closed.
+func New(timeout time.Duration, fifos *FIFOs, log *zap.Logger) *Runner {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	return &Runner{
-		timeout: timeout, log: log, ctx: ctx, kill: kill,
+		timeout: timeout, fifos: fifos, log: log, ctx: ctx, kill: kill,
 		commands: map[key]Commands{}, queues: map[key]*queue{},
 	}
 }
@@ -127,14 +175,18 @@ func (r *Runner) Configure(kind string, commands map[string]Commands) {
 	}
 }
 
-// Notify queues the commands of an event. It never blocks; after Close it
-// does nothing.
+// Notify writes an event to the FIFOs and queues its commands. It never blocks;
+// after Close it does nothing.
 func (r *Runner) Notify(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.fifos.Write(VRRP, e.line())
 	k := key{e.Kind, e.Name}
-	argvs := r.commands[k].argvs(e)
-	if len(argvs) == 0 || r.closed {
+	run := r.commands[k].commands(e)
+	if len(run) == 0 {
 		return
 	}
 	q := r.queues[k]
@@ -152,7 +204,7 @@ func (r *Runner) Notify(e Event) {
 				zap.Uint64("dropped", q.Dropped), zap.String("running", q.Running))
 		}
 	}
-	q.events = append(q.events, queued{e, argvs})
+	q.events = append(q.events, queued{e, run})
 	if !q.busy {
 		q.busy = true
 		r.workers.Add(1)
@@ -179,19 +231,19 @@ func (r *Runner) work(q *queue) {
 		e := q.events[0]
 		q.events = slices.Delete(q.events, 0, 1)
 		r.mu.Unlock()
-		for _, argv := range e.argvs {
-			r.runOne(q, e.Event, argv)
+		for _, c := range e.commands {
+			r.runOne(q, e.Event, c)
 		}
 	}
 }
 
 // runOne runs one command to its end.
-func (r *Runner) runOne(q *queue, e Event, argv []string) {
-	line := strings.Join(argv, " ")
+func (r *Runner) runOne(q *queue, e Event, c Command) {
+	line := strings.Join(c.Argv, " ")
 	r.mu.Lock()
 	q.Running = line
 	r.mu.Unlock()
-	out := process.Run(r.ctx, process.Command{Argv: argv, Env: process.Environment(), Timeout: r.timeout})
+	out := c.run(r.ctx, r.timeout)
 	r.mu.Lock()
 	q.Running, q.LastExit = "", out.String()
 	if out.OK() {
@@ -205,6 +257,26 @@ func (r *Runner) runOne(q *queue, e Event, argv []string) {
 			zap.String("instance", e.Name), zap.String("state", e.State), zap.String("command", line),
 			zap.String("output", out.Output), zap.NamedError("err", out.Err))
 	}
+}
+
+// run runs a command to its end.
+func (c *Command) run(ctx context.Context, timeout time.Duration) process.Outcome {
+	if c.UserErr != "" {
+		return process.Outcome{Started: time.Now(), Exit: -1, Err: errors.New(c.UserErr)}
+	}
+	return process.Run(ctx, process.Command{Argv: c.Argv, Env: process.Environment(), Timeout: timeout, User: c.User, Secure: c.Secure})
+}
+
+// Once runs a command that is not about an event (startup_script, shutdown_script)
+// and waits for it.
+func Once(ctx context.Context, c Command, timeout time.Duration) error {
+	if out := c.run(ctx, timeout); out.Err != nil {
+		if out.Output != "" {
+			return fmt.Errorf("running %s: %w (%s)", strings.Join(c.Argv, " "), out.Err, out.Output)
+		}
+		return fmt.Errorf("running %s: %w", strings.Join(c.Argv, " "), out.Err)
+	}
+	return nil
 }
 
 // Close takes no more events, lets the commands of those that wait run for at

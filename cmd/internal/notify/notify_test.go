@@ -17,13 +17,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func sh(text string, args ...string) []string {
-	return append([]string{"/bin/sh", "-c", text, "sh"}, args...)
+func sh(text string, args ...string) Command {
+	return Command{Argv: append([]string{"/bin/sh", "-c", text, "sh"}, args...)}
 }
 
 func open(t *testing.T, timeout time.Duration, log *zap.Logger) *Runner {
 	t.Helper()
-	r := New(timeout, log)
+	r := New(timeout, NewFIFOs(log), log)
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
 	return r
 }
@@ -70,25 +70,28 @@ func TestArguments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	r := open(t, 0, zap.NewNop())
 	text := `echo "$0 $*" >> ` + file
-	cmd := func(word string, args ...string) []string {
-		return append([]string{"/bin/sh", "-c", text, word}, args...)
+	cmd := func(word string, args ...string) Command {
+		return Command{Argv: append([]string{"/bin/sh", "-c", text, word}, args...), Secure: true}
 	}
 	r.Configure("INSTANCE", map[string]Commands{
-		"VI": {Any: cmd("any", "x y"), Master: cmd("master", "m"), Backup: cmd("backup"), Fault: cmd("fault")},
+		"VI": {Any: cmd("any", "x y"), Master: cmd("master", "m"), Backup: cmd("backup"), Fault: cmd("fault"), Stop: cmd("stop", ""),
+			Deleted: cmd("deleted"), LowerPri: cmd("lower", "l")},
 		"V2": {Any: cmd("second")},
 	})
-	for _, s := range []string{"MASTER", "BACKUP", "FAULT", "STOP"} {
+	for _, s := range []string{"MASTER", "BACKUP", "FAULT", MasterPriority, BackupPriority, LowerPri, Deleted, "STOP"} {
 		r.Notify(event("VI", s))
 	}
 	r.Notify(event("unknown", "MASTER"))
-	until(t, "all ran", func() bool { return len(lines(t, file)) == 7 && r.idle() })
+	until(t, "all ran", func() bool { return len(lines(t, file)) == 11 && r.idle() })
 	r.Notify(event("V2", "MASTER"))
-	until(t, "all ran", func() bool { return len(lines(t, file)) == 8 && r.idle() })
+	until(t, "all ran", func() bool { return len(lines(t, file)) == 12 && r.idle() })
 	want := []string{
 		"master m", "any x y INSTANCE VI MASTER 150",
 		"backup ", "any x y INSTANCE VI BACKUP 150",
 		"fault ", "any x y INSTANCE VI FAULT 150",
-		"any x y INSTANCE VI STOP 150",
+		"lower l",
+		"deleted ", "any x y INSTANCE VI DELETED 150",
+		"stop ", "any x y INSTANCE VI STOP 150",
 		"second INSTANCE V2 MASTER 150",
 	}
 	for i, got := range lines(t, file) {
@@ -96,7 +99,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("line %d: %q, want %q", i, got, want[i])
 		}
 	}
-	if s := r.Status(); len(s) != 2 || s[1].Done != 7 || s[1].Failed != 0 || s[1].LastExit != "exit status 0" {
+	if s := r.Status(); len(s) != 2 || s[1].Done != 11 || s[1].Failed != 0 || s[1].LastExit != "exit status 0" {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -196,7 +199,7 @@ func TestFullQueueDropsTheOldest(t *testing.T) {
 // Close lets short commands end and kills long ones; nothing is left.
 func TestClose(t *testing.T) {
 	dir := t.TempDir()
-	r := New(0, zap.NewNop())
+	r := New(0, NewFIFOs(zap.NewNop()), zap.NewNop())
 	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("sleep 0.2; echo $3 >> " + dir + "/log")}})
 	r.Notify(event("VI", "BACKUP"))
 	r.Notify(event("VI", "STOP"))
@@ -211,7 +214,7 @@ func TestClose(t *testing.T) {
 		t.Error("a closed runner takes events")
 	}
 
-	r = New(0, zap.NewNop())
+	r = New(0, NewFIFOs(zap.NewNop()), zap.NewNop())
 	r.Configure("INSTANCE", map[string]Commands{"VI": {Any: sh("trap '' TERM; sleep 60; echo no >> " + dir + "/log2")}})
 	r.Notify(event("VI", "BACKUP"))
 	r.Notify(event("VI", "STOP"))

@@ -1,0 +1,175 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"vipd/cmd/internal/notify"
+	"vipd/cmd/internal/script"
+	"vipd/cmd/internal/status"
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+)
+
+// command adds to a command who runs it.
+func command(g conf.Global, c conf.Command) notify.Command {
+	if len(c.Argv) == 0 {
+		return notify.Command{}
+	}
+	out := notify.Command{Argv: c.Argv, Secure: g.ScriptSecurity}
+	var err error
+	if out.User, err = script.User(g, c.User); err != nil {
+		out.UserErr = err.Error()
+	}
+	return out
+}
+
+func notifyCommands(g conf.Global, n conf.Notify) notify.Commands {
+	return notify.Commands{
+		Any: command(g, n.Any), Master: command(g, n.Master), Backup: command(g, n.Backup), Fault: command(g, n.Fault),
+		Stop: command(g, n.Stop), Deleted: command(g, n.Deleted), LowerPri: command(g, n.LowerPri),
+	}
+}
+
+// fifoConfigs are the named pipes of a configuration.
+func fifoConfigs(g conf.Global, log *zap.Logger) []notify.FIFOConfig {
+	var out []notify.FIFOConfig
+	for _, f := range []struct {
+		fifo    conf.FIFO
+		classes notify.Class
+	}{{g.NotifyFIFO, notify.VRRP | notify.LVS}, {g.VRRPFIFO, notify.VRRP}, {g.LVSFIFO, notify.LVS}} {
+		if f.fifo.Path == "" {
+			continue
+		}
+		c := notify.FIFOConfig{Path: f.fifo.Path, Classes: f.classes, Script: command(g, f.fifo.Script)}
+		owner, err := script.User(g, f.fifo.User)
+		if err != nil {
+			log.Error("the notify FIFO stays that of the user of vipd", zap.String("fifo", f.fifo.Path), zap.NamedError("err", err))
+		}
+		c.Owner = owner
+		out = append(out, c)
+	}
+	return out
+}
+
+// hook runs startup_script or shutdown_script. A failure is logged and stops nothing.
+func hook(ctx context.Context, what string, g conf.Global, h conf.Hook, log *zap.Logger) {
+	if len(h.Argv) == 0 {
+		return
+	}
+	if err := notify.Once(ctx, command(g, h.Command), h.Timeout); err != nil {
+		log.Error(what+" failed", zap.NamedError("err", err))
+		return
+	}
+	log.Info(what + " has run")
+}
+
+// shutdownHook runs shutdown_script; when hurry is closed it no longer waits.
+func (d *Daemon) shutdownHook(hurry <-chan struct{}) {
+	cfg, _, _ := d.config.get()
+	if cfg == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	hook(ctx, "shutdown_script", cfg.Global, cfg.Global.Shutdown, d.log)
+	cancel()
+	<-done
+}
+
+// writeStates writes the state of every instance to the FIFOs, after a reload that
+// asks for it.
+func (d *Daemon) writeStates() {
+	for _, i := range d.router.Status() {
+		d.fifos.Write(notify.VRRP, fmt.Sprintf("%s %q %s %d", kindInstance, i.Name, i.Status.State, i.Status.EffectivePriority))
+	}
+}
+
+// fifoStates adds what status tells of notifications.
+func (d *Daemon) fifoStates(s *status.Status) {
+	for _, f := range d.fifos.Status() {
+		s.Counters["notify_fifo_lines"] += int64(f.Written)
+		s.Counters["notify_fifo_waiting"] += int64(f.Waiting)
+		s.Counters["notify_fifo_dropped"] += int64(f.Dropped)
+		switch {
+		case f.Problem != "":
+			s.Alarms = append(s.Alarms, fmt.Sprintf("notify FIFO %s: %s (%d events wait)", f.Path, f.Problem, f.Waiting))
+		case f.Dropped > 0 && f.Waiting > 0:
+			s.Alarms = append(s.Alarms, fmt.Sprintf("notify FIFO %s: its reader is too slow or not there; %d events wait, %d were dropped", f.Path, f.Waiting, f.Dropped))
+		}
+	}
+	for _, n := range d.notify.Status() {
+		s.Counters["notify_done"] += int64(n.Done)
+		s.Counters["notify_failed"] += int64(n.Failed)
+		s.Counters["notify_waiting"] += int64(n.Queued)
+		s.Counters["notify_dropped"] += int64(n.Dropped)
+	}
+}
+
+// serviceWords names a service in lines of FIFOs, in keepalived's form.
+func serviceWords(k ipvs.Key) string {
+	if k.FWMark != 0 {
+		return fmt.Sprintf("FWM %d", k.FWMark)
+	}
+	return fmt.Sprintf("[%s]:%s:%d", k.Address.Addr(), k.Protocol, k.Address.Port())
+}
+
+// serverWords names a real server, in keepalived's form.
+func serverWords(id serverID) string {
+	proto := "none"
+	if id.service.FWMark == 0 {
+		proto = id.service.Protocol.String()
+	}
+	return fmt.Sprintf("[%s]:%s:%d", id.address.Addr(), proto, id.address.Port())
+}
+
+// upDown is keepalived's word.
+func upDown(up bool) string {
+	if up {
+		return "UP"
+	}
+	return "DOWN"
+}
+
+// tellServers reports servers whose verdict has changed. One without a result is
+// as it was, and up at first, as in the table. Called with mu held.
+func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
+	for _, s := range b.services {
+		key := serviceKey(s.conf)
+		for _, r := range s.conf.RealServers {
+			id := serverID{key, r.Address}
+			before, known := b.told[id]
+			if !known {
+				before = healthcheck.Up
+			}
+			now := verdicts[id]
+			if now == healthcheck.Unknown {
+				now = before
+			}
+			verdicts[id] = now
+			if now != before {
+				b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(now == healthcheck.Up)))
+			}
+		}
+	}
+	b.told = verdicts
+}
+
+// tellService reports a service whose quorum was reached or lost.
+func (b *balancer) tellService(key ipvs.Key, before, now plan.State) {
+	if (before == plan.StateUp) != (now == plan.StateUp) {
+		b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(now == plan.StateUp)))
+	}
+}
