@@ -47,7 +47,17 @@ guest() {
 	ip link add eth0 type veth peer name peer0
 	ip addr add 192.0.2.11/24 dev eth0 && ip link set eth0 up && ip link set peer0 up
 	cat >/etc/vipd/vipd.toml <<-EOF
+		[global_defs]
+		vrrp_notify_fifo = "/run/events nobody"
+		[vrrp_script.who]
+		script = ["/bin/sh", "-c", 'test \$(id -u) = 65534 || exec sleep 30']
+		user = "nobody"
+		[vrrp_script.hangs]
+		script = "/bin/sleep 31"
+		user = "nobody"
+		weight = 1
 		[vrrp_instance.WEB]
+		track_script = ["who", "hangs"]
 		interface = "eth0"
 		virtual_router_id = 51
 		version = 3
@@ -105,7 +115,11 @@ inside() {
 	wants "start: takes the address" has_vip
 	wants "start: makes the IPVS service" service
 	pid=$(show MainPID)
-	wants "limits: NET_BIND_SERVICE, NET_ADMIN, NET_RAW only" grep -qE '^CapEff:\s+0000000000003400$' "/proc/$pid/status"
+	wants "limits: NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SETUID, SETGID, KILL, CHOWN only" \
+		grep -qE '^CapEff:\s+00000000000034e1$' "/proc/$pid/status"
+	wants "user: the FIFO belongs to its reader" test "$(stat -c %U /run/events)" = nobody
+	sleep 4
+	wants "user: a script that hangs is killed" test "$(pgrep -c -f '^/bin/sleep 31')" -le 2
 	wants "notify: a command runs, and may ping" grep -q 'INSTANCE WEB MASTER 100 ping 0' /run/notified
 
 	systemctl reload vipd || fail "reload"
