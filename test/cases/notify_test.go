@@ -230,7 +230,7 @@ func TestO33EveryKeyword(t *testing.T) {
 	if !slices.Equal(got, expect) {
 		t.Errorf("the commands ran as\n%q, want\n%q", got, expect)
 	}
-	v.WaitLog(`WARN notification command failed .*refused: `+loose+`: `+loose+` can be written by everybody`, time.Second)
+	v.WaitLog(`WARN notification command failed .*refused: `+loose+` can be written by everybody`, time.Second)
 	calm(t, v)
 }
 

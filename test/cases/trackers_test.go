@@ -245,7 +245,7 @@ func TestScriptUserAndSecurity(t *testing.T) {
 		t.Fatal(err)
 	}
 	tells(t, seen, 51, 100, 5*time.Second)
-	refused := "refused: " + file + ": " + file + " can be written by everybody; chmod o-w " + file
+	refused := "refused: " + file + " can be written by everybody; chmod o-w " + file
 	if out, err := v.Ctl("status"); err != nil || !strings.Contains(out, refused) {
 		t.Errorf("status (%v) does not say %q:\n%s", err, refused, out)
 	}

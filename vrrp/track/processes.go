@@ -18,8 +18,11 @@ const (
 	processPoll = 500 * time.Millisecond
 	// processAudit is how often it is read where the kernel does.
 	processAudit = 30 * time.Second
-	// sourceRetry is how long after a failure the kernel is asked again.
-	sourceRetry = 10 * time.Second
+	// sourceRetry is how long after a refusal the kernel is asked again: that takes
+	// up to connectorAnswer, in which nothing is counted.
+	sourceRetry = 10 * time.Minute
+	// sourceBroken is the same after a connection that worked.
+	sourceBroken = 5 * time.Second
 )
 
 // Match says which of a process's arguments must be those of ProcessConfig.
@@ -159,6 +162,7 @@ func (p *Processes) Run(ctx context.Context) error {
 			events = nil
 		case wanted && events == nil && (tried.IsZero() || time.Since(tried) > sourceRetry):
 			tried = time.Now()
+			p.scan() // the answer may take its time
 			var err error
 			if events, err = openConnector(); err != nil {
 				events = nil
@@ -191,7 +195,7 @@ func (p *Processes) Run(ctx context.Context) error {
 			switch {
 			case !ok: // the socket failed
 				events.close()
-				events, tried = nil, time.Now()
+				events, tried = nil, time.Now().Add(sourceBroken-sourceRetry)
 				p.from(fmt.Errorf("the connection to the kernel broke"))
 				scan.Reset(0)
 			case c.lost:

@@ -59,3 +59,29 @@ tcp 10.9.0.100:80  wlc  UP  1 of 2 servers up  (web)
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
 }
+
+func TestTextOfTrackers(t *testing.T) {
+	now := time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
+	s := Status{
+		TrackFiles: []TrackFile{
+			{Name: "load", File: "/run/load", Value: -20, Known: true, Watched: true, Changed: now.Add(-3 * time.Second)},
+			{Name: "late", File: "/net/late", Detail: "the file does not exist"},
+		},
+		TrackProcesses: []TrackProcess{{Name: "web", State: "OK", Processes: 4, Changed: now.Add(-time.Minute), Source: "kernel events", Detail: "waiting for terminate_delay"}},
+	}
+	var b strings.Builder
+	if err := s.writeTracked(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+TRACK FILE  VALUE  CHANGED  FILE       DETAIL
+load        -20    3s       /run/load  
+late        ?      never    /net/late  the file does not exist; read once a second
+
+PROCESS  STATE  COUNT  CHANGED  SOURCE         DETAIL
+web      OK     4      1m0s     kernel events  waiting for terminate_delay
+`
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}

@@ -21,7 +21,11 @@ type InsecureError struct {
 
 // Error implements error.
 func (e *InsecureError) Error() string {
-	return fmt.Sprintf("refused: %s: %s %s; %s, or set enable_script_security = false", e.Program, e.Path, e.Why, e.Remedy)
+	what := e.Path
+	if e.Path != e.Program {
+		what = e.Program + ": " + e.Path
+	}
+	return fmt.Sprintf("refused: %s %s; %s, or set enable_script_security = false", what, e.Why, e.Remedy)
 }
 
 // Secure tells whether only root and the user uid can change what runs when
