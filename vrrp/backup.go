@@ -97,6 +97,8 @@ func (m *Machine) shiftTimer(before time.Duration) {
 // takeoverReason tells why the timer ran out, in the operator's words.
 func (m *Machine) takeoverReason() string {
 	switch {
+	case m.cfg.Owner() && m.cfg.Grouped && !m.masterAddr.IsValid():
+		return ownerReason
 	case m.cause == causeResigned:
 		return fmt.Sprintf("%v resigned (priority 0)", m.masterAddr)
 	case m.cause == causeBetter:

@@ -24,12 +24,20 @@ func (m *Machine) inInit(now time.Time, ev Event) {
 	}
 }
 
+// ownerReason is why an owner takes over.
+const ownerReason = "owner of the addresses (priority 255)"
+
 // startup leaves INIT or FAULT (RFC 9568 §6.4.1): an owner is MASTER at once,
 // everybody else listens for a full Master_Down_Interval of its own interval.
 func (m *Machine) startup(now time.Time) {
 	m.forget()
+	if m.cfg.Owner() && m.cfg.Grouped {
+		m.enterBackup(now, ownerReason+", waiting for its sync group")
+		m.deadline = now
+		return
+	}
 	if m.cfg.Owner() {
-		m.enterMaster(now, "owner of the addresses (priority 255)")
+		m.enterMaster(now, ownerReason)
 		return
 	}
 	m.enterBackup(now, fmt.Sprintf("listening for a master for %v", m.DownInterval()))

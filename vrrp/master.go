@@ -26,6 +26,10 @@ func (m *Machine) inMaster(now time.Time, ev Event) {
 		m.masterAdvert(now, ev.Advert, ev.From)
 	case EventEnv:
 		m.masterEnv(now, &ev.Env)
+	case EventYield:
+		m.resign()
+		m.forget()
+		m.enterBackup(now, ev.Reason)
 	default:
 		m.impossible(ev)
 	}

@@ -54,6 +54,7 @@ type Config struct {
 	DownTimerAdverts  int           // missed adverts before a takeover; 0 means 3
 	NoPreempt         bool          // BACKUP accepts lower priorities too; void for an owner and with WantMaster
 	WantMaster        bool          // state MASTER in the configuration: voids NoPreempt, shortens nothing
+	Grouped           bool          // member of a sync group: an owner, too, waits for a tick before it is MASTER
 	PreemptDelay      time.Duration // a master of lower priority is put up with for so long; void with NoPreempt, with WantMaster and for an owner
 	LowerPrioNoAdvert bool          // a losing advert is not answered with an advert
 	IgnoreAdverts     bool          // an owner does not listen to others' adverts
@@ -96,6 +97,7 @@ type scalars struct {
 	adverts                                         int
 	ipv6, nopreempt, master, noadvert, skip, ignore bool
 	unicast, anySource                              bool
+	grouped                                         bool
 	form                                            packet.Form
 }
 
@@ -106,6 +108,7 @@ func (c *Config) scalars() scalars {
 		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
 		delay: c.PreemptDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
 		unicast: c.Unicast, anySource: c.AnySource,
+		grouped: c.Grouped,
 	}
 }
 
@@ -132,6 +135,7 @@ const (
 	EventAdvert                    // Event.Advert arrived from Event.From; Admit already agreed
 	EventTick                      // the deadline was reached
 	EventConfig                    // the configuration is now Event.Config, with Event.Weight
+	EventYield                     // a MASTER gives way, because of Event.Reason
 	EventShutdown                  // give everything up; final
 )
 
@@ -146,6 +150,8 @@ func (k EventKind) String() string {
 		return "Tick"
 	case EventConfig:
 		return "Config"
+	case EventYield:
+		return "Yield"
 	case EventShutdown:
 		return "Shutdown"
 	}
@@ -158,6 +164,7 @@ type Event struct {
 	Env    Env
 	Advert *packet.Advert // read during Handle only, never kept
 	From   netip.Addr
+	Reason string
 	Config *Config // copied
 	Weight *int    // EventConfig: the sum of the tracker weights from now on; nil: as before
 }

@@ -70,6 +70,7 @@ func (r *Router) apply(instances []Instance) {
 		r.byName[cfg.Name] = in
 		r.byKey[cfg.key()] = in
 	}
+	r.regroup()
 	r.syncSockets() // they are found by name
 	for _, in := range renamed {
 		r.rename(in, masters[in.cfg.Name])
@@ -77,7 +78,7 @@ func (r *Router) apply(instances []Instance) {
 	for _, in := range altered {
 		ev := vrrp.Event{Kind: vrrp.EventConfig, Config: &in.cfg.Config}
 		if r.links != nil {
-			weight := r.environment(in).Weight
+			weight := r.ownEnvironment(in).Weight
 			ev.Weight = &weight
 		}
 		r.feed(in, ev)
@@ -99,6 +100,9 @@ func (r *Router) giveUp(instances []Instance) map[key]*instance {
 	}
 	for _, in := range r.list {
 		if keep[in.cfg.key()] == nil {
+			if in.group.goesOn(keep) {
+				in.group = nil // what becomes of it is no news of the group
+			}
 			r.feed(in, vrrp.Event{Kind: vrrp.EventShutdown})
 		}
 	}

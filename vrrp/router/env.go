@@ -22,7 +22,25 @@ func (r *Router) refresh() {
 	r.ownAddresses()
 	r.syncSockets()
 	for _, in := range r.list {
+		in.own = r.ownEnvironment(in)
+	}
+	for _, in := range r.list {
 		r.updateEnv(in)
+	}
+}
+
+// updateGroup tells an instance, and those that share its lot, what has changed.
+func (r *Router) updateGroup(in *instance) {
+	if r.links == nil || r.stopped {
+		return
+	}
+	in.own = r.ownEnvironment(in)
+	if in.group == nil {
+		r.updateEnv(in)
+		return
+	}
+	for _, m := range in.group.members {
+		r.updateEnv(m)
 	}
 }
 
@@ -126,7 +144,7 @@ func (r *Router) updateEnv(in *instance) {
 	if r.links == nil || r.stopped {
 		return
 	}
-	env := r.environment(in)
+	env := in.environment()
 	if in.envSent && env.Equal(&in.env) {
 		return
 	}
@@ -142,8 +160,9 @@ func (r *Router) updateEnv(in *instance) {
 	}
 }
 
-// environment works out what the machine has to know.
-func (r *Router) environment(in *instance) vrrp.Env {
+// ownEnvironment works out what the machine has to know but for what others of its
+// sync group add.
+func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 	var env vrrp.Env
 	fault := func(format string, args ...any) { env.Faults = append(env.Faults, fmt.Sprintf(format, args...)) }
 

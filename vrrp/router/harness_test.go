@@ -52,7 +52,8 @@ type node struct {
 	notes   []Note
 
 	priorities []PriorityEvent
-	thawed     chan struct{} // closed while the readers run
+	cut        map[string]bool // interfaces from which nothing gets out
+	thawed     chan struct{}   // closed while the readers run
 }
 
 type openPort struct {
@@ -126,7 +127,7 @@ func (n *network) boot(name string, instances ...Instance) *node {
 	ctx, cancel := context.WithCancel(n.t.Context())
 	d := &node{
 		t: n.t, net: n, name: name, cancel: cancel, done: make(chan error, 1),
-		ports: map[socket.Key]*openPort{}, where: map[string]Endpoint{}, wanted: map[string]bool{},
+		ports: map[socket.Key]*openPort{}, where: map[string]Endpoint{}, wanted: map[string]bool{}, cut: map[string]bool{},
 		thawed: make(chan struct{}),
 	}
 	close(d.thawed)
@@ -198,6 +199,9 @@ func (d *node) SendAdvert(instance string, src netip.Addr, a *packet.Advert) err
 		to, ttl = w.Peers, w.TTL
 	}
 	d.record("%s advert %d", instance, a.Priority)
+	if d.cut[w.Interface] {
+		return nil
+	}
 	for i, dst := range to {
 		b, err := a.AppendTo(nil, src, dst)
 		if err == nil {
@@ -314,6 +318,10 @@ func (p *observePort) Transition(e TransitionEvent) {
 	d := (*node)(p)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if e.Group != "" {
+		d.record("group %s %v -> %v: %s", e.Group, e.From, e.To, e.Reason)
+		return
+	}
 	d.record("%s %v -> %v: %s", e.Instance, e.From, e.To, e.Reason)
 }
 

@@ -15,7 +15,10 @@ type instance struct {
 	machine *vrrp.Machine
 	advert  packet.Advert // sent from here, again and again
 	source  netip.Addr    // last usable source address: priority 0 still needs one when it is gone
+	own     vrrp.Env      // without what others of the group add
 	env     vrrp.Env      // what the machine knows
+	group   *group        // nil: none
+	joining bool          // a reload put it into a group whose state it does not have yet
 	envSent bool          // the machine was told
 	weights []string      // trackers whose weight is in force
 
@@ -90,6 +93,7 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 			Instance: name, From: a.From, To: a.To, Reason: a.Reason,
 			Priority: in.machine.Status().EffectivePriority, At: now,
 		})
+		r.groupChanged(in, a, now)
 	case vrrp.Note:
 		r.note(name, now, a.Reason)
 	}

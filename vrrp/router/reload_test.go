@@ -285,7 +285,7 @@ func TestReceivePathDoesNotAllocate(t *testing.T) {
 	d.net = &network{start: time.Now()}
 	r.apply([]Instance{config(100)})
 	r.links = map[string]Link{"eth0": link(2, "10.9.0.2")}
-	r.updateEnv(r.list[0])
+	r.updateGroup(r.list[0])
 	ours := &socket.Received{
 		Advert: packet.Advert{Version: 3, VRID: 51, Priority: 200, Interval: time.Second, Addrs: []netip.Addr{vip}},
 		Src:    netip.MustParseAddr("10.9.0.1"), Dst: socket.Group4, TTL: 255, Interface: "eth0",

@@ -44,6 +44,7 @@ type Router struct {
 	list      []*instance // sorted by name
 	byName    map[string]*instance
 	byKey     map[key]*instance
+	groups    map[string]*group
 	byLocal   map[local]*instance // those with unicast peers
 	seen      map[string]Link     // as the host told
 	links     map[string]Link     // those that count, after delays; nil: not known yet
@@ -91,6 +92,7 @@ func New(ports Ports) *Router {
 		byKey:    map[key]*instance{},
 		byLocal:  map[local]*instance{},
 		results:  map[tracker]int{},
+		groups:   map[string]*group{},
 		settled:  map[string]*settled{},
 		limit:    limiter{},
 	}
@@ -164,7 +166,7 @@ func (r *Router) Fought(instance, vip string) {
 		if in, ok := r.byName[instance]; ok {
 			in.foughtUntil, in.foughtVIP = time.Now().Add(fightHold), vip
 			r.wake(in.foughtUntil)
-			r.updateEnv(in)
+			r.updateGroup(in)
 		}
 	})
 }
@@ -176,7 +178,9 @@ func (r *Router) Status() []InstanceStatus {
 	if err := r.do(context.Background(), func() {
 		out = make([]InstanceStatus, 0, len(r.list))
 		for _, in := range r.list {
-			out = append(out, in.status())
+			s := in.status()
+			s.Waiting = in.waiting(time.Now())
+			out = append(out, s)
 		}
 	}); err != nil {
 		return nil

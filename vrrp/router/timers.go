@@ -45,13 +45,21 @@ func (r *Router) tick(now time.Time) {
 	for range len(r.received) {
 		r.receive(<-r.received)
 	}
+	var due []*instance // all at first: those of a sync group take over together
 	for _, in := range r.list {
 		if in.due(now) && !r.deaf(in) {
+			due = append(due, in)
+		}
+	}
+	for _, in := range due {
+		if at, ok := in.machine.Deadline(); ok && !now.Before(at) {
 			r.feed(in, vrrp.Event{Kind: vrrp.EventTick})
 		}
+	}
+	for _, in := range r.list {
 		if !in.foughtUntil.IsZero() && !now.Before(in.foughtUntil) {
 			in.foughtUntil, in.foughtVIP = time.Time{}, ""
-			r.updateEnv(in)
+			r.updateGroup(in)
 		}
 	}
 	if at := r.nextLink(); !at.IsZero() && !now.Before(at) {
@@ -74,7 +82,7 @@ func (r *Router) tick(now time.Time) {
 func (r *Router) rearm() {
 	r.next = time.Time{}
 	for _, in := range r.list {
-		if at, ok := in.machine.Deadline(); ok {
+		if at, ok := in.deadline(); ok {
 			r.earliest(latest(at, in.listenUntil))
 		}
 		if !in.foughtUntil.IsZero() {
@@ -108,7 +116,7 @@ func latest(a, b time.Time) time.Time {
 // much too late means that the process was frozen: others may have taken over
 // meanwhile, so what they sent is heard first.
 func (in *instance) due(now time.Time) bool {
-	at, ok := in.machine.Deadline()
+	at, ok := in.deadline()
 	if !ok || now.Before(at) {
 		in.listenUntil = time.Time{}
 		return false

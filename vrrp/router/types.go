@@ -15,6 +15,7 @@ import (
 type Instance struct {
 	vrrp.Config
 	Group           netip.Addr // multicast destination; of a router that speaks unicast: what its peers must not use
+	SyncGroup       string     // the sync group it is a member of; "": none
 	Source          netip.Addr // configured source address; invalid: the interface's own
 	UnicastTTL      uint8      // TTL or hop limit of adverts to peers; 0: 255
 	PatchedToo      bool       // accept packet.FormPatched from peers
@@ -26,7 +27,7 @@ type Instance struct {
 
 // Equal reports whether a and b are the same in every field.
 func (a *Instance) Equal(b *Instance) bool {
-	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.Source == b.Source &&
+	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.SyncGroup == b.SyncGroup && a.Source == b.Source &&
 		a.UnicastTTL == b.UnicastTTL && a.PatchedToo == b.PatchedToo &&
 		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts) &&
 		slices.Equal(a.TrackFiles, b.TrackFiles) && slices.Equal(a.TrackProcesses, b.TrackProcesses)
@@ -150,12 +151,13 @@ type Alarm interface {
 	C() <-chan time.Time
 }
 
-// TransitionEvent is one change of state.
+// TransitionEvent is one change of state, of an instance or of a sync group.
 type TransitionEvent struct {
-	Instance string
+	Instance string // "": that of a sync group
+	Group    string // "": that of an instance
 	From, To vrrp.State
 	Reason   string
-	Priority uint8 // effective
+	Priority uint8 // effective; of a group 0
 	At       time.Time
 }
 
@@ -188,6 +190,7 @@ type InstanceStatus struct {
 	Name      string
 	Config    vrrp.Config
 	Status    vrrp.Status
+	Waiting   string     // why it does not take over although its listening is over; "": it is not
 	Weights   string     // trackers that change the priority now, "eth1 is down (-10)"; "": none
 	Source    netip.Addr // last known source address
 	Sent      uint64     // adverts sent
