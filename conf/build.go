@@ -16,6 +16,8 @@ type builder struct {
 	processes map[string]*values        // track processes
 	vips      map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
 	vrids     map[virtualRouter]*values // who has a VRID
+	groupOf   map[string]*values        // the group of an instance
+	tracks    map[*values]trackLists    // what a group tracks
 	said      map[string]bool           // what need not be said twice
 	guessed   bool                      // the family of this instance is not known: its addresses are wrong
 	unclear   bool                      // some virtual addresses could not be read
@@ -79,6 +81,15 @@ var rules = []rule{
 	{"global_defs.vrrp_higher_prio_send_advert/always", "the last advert is always sent (warning)"},
 	{"vrrp_instance.strict_mode/rfc", "what vrrp_strict and strict_mode forbid"},
 	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
+	{"vrrp_sync_group.group/none", "a group needs members"},
+	{"vrrp_sync_group.group/single", "a group of one (warning)"},
+	{"vrrp_sync_group.group/taken", "an instance is in one group"},
+	{"vrrp_sync_group.group/unknown", "a group names vrrp_instance tables"},
+	{"vrrp_sync_group.group/owner", "all members own their addresses, or none"},
+	{"vrrp_sync_group.group/weight", "one tracker has one weight in a group"},
+	{"vrrp_sync_group.track_script/unknown", "track_script names a vrrp_script"},
+	{"vrrp_sync_group.track_file/unknown", "track_file names a vrrp_track_file"},
+	{"vrrp_sync_group.track_process/unknown", "track_process names a vrrp_track_process"},
 	{"vrrp_instance.virtual_router_id/taken", "a VRID is used once per interface and family"},
 	{"vrrp_instance.track_script/unknown", "track_script names a vrrp_script"},
 	{"vip_spread.directors/unknown", "this machine is one of the directors, by router_id or host name"},
@@ -168,6 +179,8 @@ func (b *builder) build(top *values) {
 		b.processes[v.name] = v
 		b.config.TrackProcesses = append(b.config.TrackProcesses, b.trackProcess(v))
 	}
+	groups := get[[]*values](top, "vrrp_sync_group")
+	b.membership(groups)
 	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
 	for _, v := range get[[]*values](top, "vrrp_instance") {
 		b.config.Instances = append(b.config.Instances, b.instance(v))
@@ -177,6 +190,7 @@ func (b *builder) build(top *values) {
 		b.spread(v)
 	}
 	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
+	b.syncGroups(groups)
 	b.delays(top)
 	b.servers(get[[]*values](top, "virtual_server"))
 }

@@ -5,14 +5,20 @@ import (
 	"time"
 )
 
-// notify returns the commands of an instance.
-func (b *builder) notify(v *values) Notify {
+// commands returns the commands that an instance or a sync group can have.
+func commands(v *values) Notify {
 	d := get[deleted](v, "notify_deleted")
-	n := Notify{
+	return Notify{
 		Any: get[Command](v, "notify"), Master: get[Command](v, "notify_master"), Backup: get[Command](v, "notify_backup"),
 		Fault: get[Command](v, "notify_fault"), Stop: get[Command](v, "notify_stop"), Deleted: d.command, SayDeleted: d.on,
-		LowerPri: get[Command](v, "notify_master_rx_lower_pri"), PriorityChanges: get[bool](b.global, "vrrp_notify_priority_changes"),
 	}
+}
+
+// notify returns the commands of an instance.
+func (b *builder) notify(v *values) Notify {
+	n := commands(v)
+	n.LowerPri = get[Command](v, "notify_master_rx_lower_pri")
+	n.PriorityChanges = get[bool](b.global, "vrrp_notify_priority_changes")
 	if v.has("notify_priority_changes") {
 		n.PriorityChanges = get[bool](v, "notify_priority_changes")
 	}

@@ -54,16 +54,24 @@ func (b *builder) trackProcess(v *values) TrackProcess {
 
 // trackers settles the track_* lists of an instance.
 func (b *builder) trackers(v *values, in *Instance) {
-	for _, t := range get[[]track](v, "track_interface") {
-		in.TrackInterfaces = append(in.TrackInterfaces, TrackRef{t.name, t.weight.n, t.weight.reverse})
-	}
+	in.TrackInterfaces = trackLinks(v)
 	in.TrackScripts = b.trackRefs(v, "track_script", "vrrp_script", b.scripts)
 	in.TrackFiles = b.trackRefs(v, "track_file", "vrrp_track_file", b.files)
 	in.TrackProcesses = b.trackRefs(v, "track_process", "vrrp_track_process", b.processes)
+	b.joinTracks(v, in)
 	if v.has("track_src_ip") && !get[bool](v, "track_src_ip") {
 		b.say(Error, v, "track_src_ip", "vrrp_instance.track_src_ip/always", "vipd never sends from an address that is not there",
 			"take track_src_ip = false out; while its source address is missing the instance is in FAULT")
 	}
+}
+
+// trackLinks settles track_interface.
+func trackLinks(v *values) []TrackRef {
+	var refs []TrackRef
+	for _, t := range get[[]track](v, "track_interface") {
+		refs = append(refs, TrackRef{t.name, t.weight.n, t.weight.reverse})
+	}
+	return refs
 }
 
 // trackRefs settles one list that names objects of the file.
@@ -77,7 +85,7 @@ func (b *builder) trackRefs(v *values, key, object string, defined map[string]*v
 			if len(names) > 0 {
 				detail += "\ndefined are " + strings.Join(names[:min(len(names), 20)], ", ")
 			}
-			b.sayAt(Error, t.it, t.path, "vrrp_instance."+key+"/unknown", fmt.Sprintf("there is no %s %q", object, t.name)+didYouMean(t.name, names), detail)
+			b.sayAt(Error, t.it, t.path, v.block.name+"."+key+"/unknown", fmt.Sprintf("there is no %s %q", object, t.name)+didYouMean(t.name, names), detail)
 			continue
 		}
 		w := t.weight

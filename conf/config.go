@@ -18,6 +18,7 @@ type Config struct {
 	TrackFiles     []TrackFile     // [vrrp_track_file.*], sorted by name
 	TrackProcesses []TrackProcess  // [vrrp_track_process.*], sorted by name
 	VirtualServers []VirtualServer // [[virtual_server]], in file order
+	SyncGroups     []SyncGroup     // [vrrp_sync_group.*], sorted by name
 	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
 	Warnings       []Diagnostic    // traps that are no errors
 }
@@ -38,6 +39,14 @@ type Global struct {
 	Shutdown       Hook          // shutdown_script
 }
 
+// SyncGroup is one [vrrp_sync_group.NAME]. What the group or a member tracks is in
+// the lists of every member.
+type SyncGroup struct {
+	Name    string
+	Members []string // names of instances, in the order written
+	Notify  Notify
+}
+
 // LinkDelay is one line of interface_up_down_delays.
 type LinkDelay struct {
 	Interface string
@@ -48,6 +57,7 @@ type LinkDelay struct {
 type Instance struct {
 	Name             string
 	Interface        string // interface
+	SyncGroup        string // the vrrp_sync_group it is in; "": none
 	VRID             uint8  // virtual_router_id, 1..255
 	Version          uint8  // 2 or 3
 	IPv6             bool   // family of VIPs, source and multicast group

@@ -47,6 +47,7 @@ func Diff(old, new *Config) []Change {
 	changes = append(changes, diffNamed("vrrp_script", old.Scripts, new.Scripts, func(s Script) string { return s.Name }, diffScript)...)
 	changes = append(changes, diffNamed("vrrp_track_file", old.TrackFiles, new.TrackFiles, func(f TrackFile) string { return f.Name }, diffTrackFile)...)
 	changes = append(changes, diffNamed("vrrp_track_process", old.TrackProcesses, new.TrackProcesses, func(p TrackProcess) string { return p.Name }, diffTrackProcess)...)
+	changes = append(changes, diffNamed("vrrp_sync_group", old.SyncGroups, new.SyncGroups, func(g SyncGroup) string { return g.Name }, diffGroup)...)
 	changes = append(changes, diffNamed("vrrp_instance", old.Instances, new.Instances, func(i Instance) string { return i.Name }, diffInstance)...)
 	return append(changes, diffNamed("virtual_server", old.VirtualServers, new.VirtualServers, serviceID, diffServer)...)
 }
@@ -191,9 +192,17 @@ func diffTrackProcess(a, b TrackProcess) (d details) {
 	return d
 }
 
+// diffGroup compares two sync groups.
+func diffGroup(a, b SyncGroup) (d details) {
+	d.list("group", a.Members, b.Members)
+	d.notify(a.Notify, b.Notify)
+	return d
+}
+
 // diffInstance compares two instances.
 func diffInstance(a, b Instance) (d details) {
 	d.add("interface", a.Interface, b.Interface)
+	d.add("vrrp_sync_group", a.SyncGroup, b.SyncGroup)
 	d.add("virtual_router_id", a.VRID, b.VRID)
 	d.add("version", a.Version, b.Version)
 	d.add("family", family(a.IPv6), family(b.IPv6))

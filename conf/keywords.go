@@ -33,7 +33,7 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules vrrp_sync_group virtual_server_group garp_group SSL", ""},
+	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules virtual_server_group garp_group SSL", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
@@ -82,6 +82,12 @@ var keywords = []keyword{
 	{instead, inSpread, "priority state", "every director's priority follows from its place in directors and its weight; \"vipd spread\" shows who owns what"},
 	{instead, inSpread, "mcast_src_ip unicast_src_ip", "the file is the same on all directors, and each sends from the first address of its interface"},
 	{instead, inSpread, "virtual_ipaddress_excluded no_virtual_ipaddress", "a spread deals out the addresses of virtual_ipaddress; write a vrrp_instance for others"},
+
+	{later, []string{"vrrp_sync_group"}, "smtp_alert", ""},
+	{instead, []string{"vrrp_sync_group"}, "track_bfd", "use track_script or track_interface"},
+	{noEffect, []string{"vrrp_sync_group"}, "sync_group_tracking_weight", "trackers with weights always count, for all members alike"},
+	{noEffect, []string{"vrrp_sync_group"}, "notify_priority_changes", "a group has no priority of its own, and its members have theirs"},
+	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
 	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
 	{later, inServers, "alpha smtp_alert snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},

@@ -34,6 +34,11 @@ func (c *Config) TOML() string {
 	for _, in := range c.Instances {
 		p.instance(in)
 	}
+	for _, g := range c.SyncGroups {
+		p.table("[" + join("vrrp_sync_group", g.Name) + "]")
+		p.raw("group", quoteAll(g.Members))
+		p.commands(g.Notify)
+	}
 	for _, vs := range c.VirtualServers {
 		p.server(vs)
 	}

@@ -37,6 +37,13 @@ func (c Command) String() string {
 
 // notify writes the commands of an instance.
 func (p *printer) notify(n Notify) {
+	p.commands(n)
+	p.run("notify_master_rx_lower_pri", n.LowerPri)
+	p.flag("notify_priority_changes", n.PriorityChanges)
+}
+
+// commands writes those that a sync group can have, too.
+func (p *printer) commands(n Notify) {
 	p.run("notify", n.Any)
 	p.run("notify_master", n.Master)
 	p.run("notify_backup", n.Backup)
@@ -46,8 +53,6 @@ func (p *printer) notify(n Notify) {
 		p.flag("notify_deleted", true)
 	}
 	p.run("notify_deleted", n.Deleted)
-	p.run("notify_master_rx_lower_pri", n.LowerPri)
-	p.flag("notify_priority_changes", n.PriorityChanges)
 }
 
 // events writes what global_defs says of FIFOs and of commands that are run once.

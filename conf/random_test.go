@@ -33,6 +33,11 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(0, 3).Draw(r, "instances") {
 			c.Instances = append(c.Instances, randomInstance(r, i, c))
 		}
+		if len(c.Instances) > 0 && coin(r) {
+			c.Instances[0].SyncGroup = "0" + name(r)
+			c.SyncGroups = []SyncGroup{{c.Instances[0].SyncGroup, []string{c.Instances[0].Name}, randomNotify(r)}}
+			c.SyncGroups[0].Notify.LowerPri, c.SyncGroups[0].Notify.PriorityChanges = Command{}, false
+		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
 			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
 		}

@@ -165,6 +165,7 @@ var rootBlock = &block{
 		{name: "vrrp_track_process", kind: namedKind, block: trackProcessBlock, doc: "Processes that must run, or must not; they move the priority of instances."},
 		{name: "vrrp_instance", kind: namedKind, block: instanceBlock, doc: "Virtual routers: who owns which addresses."},
 		{name: "vip_spread", kind: namedKind, block: spreadBlock, doc: "Addresses that are spread over several directors by one file for all of them."},
+		{name: "vrrp_sync_group", kind: namedKind, block: groupBlock, doc: "Instances that change state together."},
 		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
 	},
 }

@@ -71,14 +71,21 @@ func commands(cfg *conf.Config) []string {
 			out = append(out, fmt.Sprintf("global_defs.%s: %s is no FIFO; remove it, vipd makes one", f.key, f.fifo.Path))
 		}
 	}
+	notified := map[string]conf.Notify{}
 	for _, i := range cfg.Instances {
-		n := i.Notify
+		notified["vrrp_instance."+i.Name] = i.Notify
+	}
+	for _, g := range cfg.SyncGroups {
+		notified["vrrp_sync_group."+g.Name] = g.Notify
+	}
+	for _, owner := range slices.Sorted(maps.Keys(notified)) {
+		n := notified[owner]
 		for _, c := range []struct {
 			key     string
 			command conf.Command
 		}{{"notify", n.Any}, {"notify_master", n.Master}, {"notify_backup", n.Backup}, {"notify_fault", n.Fault},
 			{"notify_stop", n.Stop}, {"notify_deleted", n.Deleted}, {"notify_master_rx_lower_pri", n.LowerPri}} {
-			look("vrrp_instance."+i.Name+"."+c.key, c.command)
+			look(owner+"."+c.key, c.command)
 		}
 	}
 	for _, f := range cfg.TrackFiles {

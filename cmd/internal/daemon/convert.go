@@ -42,12 +42,12 @@ func routerInstance(c *conf.Instance) router.Instance {
 		Config: vrrp.Config{
 			Name: c.Name, Interface: c.Interface, VRID: c.VRID, Version: c.Version, IPv6: c.IPv6,
 			Priority: c.Priority, AdvertInterval: c.AdvertInterval, DownTimerAdverts: c.DownTimerAdverts,
-			NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
+			Grouped: c.SyncGroup != "", NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
 			PreemptDelay: c.PreemptDelay, LatePriority: c.LatePriority, IgnoreAdverts: c.IgnoreAdverts,
 			SkipCheckAddr: c.SkipCheckAddr, Addresses: addresses, AuthPass: c.AuthPass, Form: form,
 			Unicast: c.Unicast, Peers: peers, AnySource: !c.CheckUnicastSource,
 		},
-		Group: c.Group, Source: c.Source, UnicastTTL: c.UnicastTTL, PatchedToo: c.ChecksumAsV2 && len(peers) > 1,
+		Group: c.Group, SyncGroup: c.SyncGroup, Source: c.Source, UnicastTTL: c.UnicastTTL, PatchedToo: c.ChecksumAsV2 && len(peers) > 1,
 		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
 		TrackFiles: routerTracks(c.TrackFiles), TrackProcesses: routerTracks(c.TrackProcesses),
 	}

@@ -255,8 +255,9 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	sets := hostSets(cfg)
 	// Those that go have their last words to say.
 	d.fifos.Configure(fifoConfigs(cfg.Global, d.log))
-	d.observer.Configure(cfg.Global, cfg.Instances, d.leaving(cfg))
-	defer d.observer.Configure(cfg.Global, cfg.Instances, nil)
+	old, _, _ := d.config.get()
+	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
+	defer d.observer.Configure(cfg, nil, nil)
 	d.engine.Configure(garpInstances(cfg))
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
@@ -264,6 +265,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {
 		return err
 	}
+	d.observer.Left()
 	d.manager.Configure(sets)
 	d.feed.SetVIPs(sets)
 	d.scripts.Configure(trackScripts(cfg))
@@ -290,17 +292,15 @@ func (d *Daemon) serve(ctx, work context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// leaving are the instances that run and are missing in cfg.
-func (d *Daemon) leaving(cfg *conf.Config) []conf.Instance {
-	old, _, _ := d.config.get()
-	var out []conf.Instance
-	for _, i := range old.Instances {
-		if !slices.ContainsFunc(cfg.Instances, func(n conf.Instance) bool { return n.Name == i.Name }) {
-			out = append(out, i)
-		}
-	}
-	return out
+// gone returns what was configured and is no more.
+func gone[T any](old, now []T, name func(T) string) []T {
+	return slices.DeleteFunc(slices.Clone(old), func(o T) bool {
+		return slices.ContainsFunc(now, func(n T) bool { return name(n) == name(o) })
+	})
 }
+
+func instanceName(i conf.Instance) string { return i.Name }
+func groupName(g conf.SyncGroup) string   { return g.Name }
 
 // stop gives everything up in the order that costs clients least: the peers
 // learn it first, then the addresses go, then the services behind them. Each step

@@ -89,11 +89,14 @@ func (d *Daemon) shutdownHook(hurry <-chan struct{}) {
 	<-done
 }
 
-// writeStates writes the state of every instance to the FIFOs, after a reload that
+// writeStates writes the state of every instance and sync group to the FIFOs, after a reload that
 // asks for it.
 func (d *Daemon) writeStates() {
 	for _, i := range d.router.Status() {
 		d.fifos.Write(notify.VRRP, fmt.Sprintf("%s %q %s %d", kindInstance, i.Name, i.Status.State, i.Status.EffectivePriority))
+	}
+	for _, g := range d.router.GroupStatus() {
+		d.fifos.Write(notify.VRRP, fmt.Sprintf("%s %q %s 0", kindGroup, g.Name, g.State))
 	}
 }
 

@@ -37,6 +37,13 @@ func TestServiceLines(t *testing.T) {
 	if err := b.Configure([]conf.VirtualServer{server(80)}); err != nil { // a reload says nothing
 		t.Fatal(err)
 	}
+	for _, name := range []string{"ended", "with its members", "G"} {
+		o.Transition(router.TransitionEvent{Group: name, From: vrrp.Master, To: vrrp.Init})
+	}
+	o.Transition(router.TransitionEvent{Group: "G", From: vrrp.Init, To: vrrp.Backup})
+	o.Left()
+	o.Left() // once
+	end("quiet")
 	want := []string{
 		"RS [10.0.0.21]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
 		"RS [10.0.0.22]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
@@ -76,8 +83,12 @@ func TestEventWords(t *testing.T) {
 	o := newObserver(zap.NewNop(), n)
 	named := func(name string, n conf.Notify) conf.Instance { return conf.Instance{Name: name, Notify: n} }
 	stays := named("stays", conf.Notify{PriorityChanges: true})
-	o.Configure(conf.Global{}, []conf.Instance{stays, named("quiet", conf.Notify{})},
-		[]conf.Instance{named("gone", conf.Notify{}), named("said", conf.Notify{SayDeleted: true})})
+	group := func(name string, deleted bool) conf.SyncGroup {
+		return conf.SyncGroup{Name: name, Notify: conf.Notify{SayDeleted: deleted}}
+	}
+	o.Configure(&conf.Config{Instances: []conf.Instance{stays, named("quiet", conf.Notify{})}, SyncGroups: []conf.SyncGroup{group("G", true)}},
+		[]conf.Instance{named("gone", conf.Notify{}), named("said", conf.Notify{SayDeleted: true})},
+		[]conf.SyncGroup{group("ended", true), group("with its members", false), group("dissolved", true), group("dissolved silently", false)})
 	end := func(name string) {
 		o.Transition(router.TransitionEvent{Instance: name, From: vrrp.Master, To: vrrp.Init, Priority: 100})
 	}
@@ -95,6 +106,8 @@ func TestEventWords(t *testing.T) {
 		`INSTANCE "stays" BACKUP 100`, `INSTANCE "stays" BACKUP_PRIORITY 90`, `INSTANCE "stays" MASTER_PRIORITY 100`,
 		`INSTANCE "quiet" MASTER_RX_LOWER_PRI 100`, `INSTANCE "gone" FAULT 100`, `INSTANCE "said" DELETED 100`,
 		`INSTANCE "stays" STOP 100`, `INSTANCE "quiet" FAULT 100`,
+		`GROUP "ended" DELETED 0`, `GROUP "with its members" FAULT 0`, `GROUP "G" STOP 0`, `GROUP "G" BACKUP 0`,
+		`GROUP "dissolved" DELETED 0`, `INSTANCE "quiet" STOP 100`,
 	}
 	if got := fifoLines(t, dir+"/fifo", len(want)); !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)

@@ -27,15 +27,19 @@ type observer struct {
 	log    *zap.Logger
 	notify *notify.Runner
 
-	mu    sync.Mutex // guards all following fields
-	vrids map[string]uint8
-	known map[string]conf.Notify
-	gone  map[string]bool       // instances that a reload takes away
-	notes map[string][]seenNote // by instance
+	mu         sync.Mutex // guards all following fields
+	vrids      map[string]uint8
+	known      map[string]conf.Notify
+	gone       map[string]bool        // instances that a reload takes away
+	goneGroups map[string]conf.Notify // sync groups that it takes away and that have not said so
+	notes      map[string][]seenNote  // by instance
 }
 
-// kindInstance is keepalived's word for what a notification is about.
-const kindInstance = "INSTANCE"
+// keepalived's words for what a notification is about.
+const (
+	kindInstance = "INSTANCE"
+	kindGroup    = "GROUP"
+)
 
 type seenNote struct {
 	text string
@@ -46,14 +50,15 @@ func newObserver(log *zap.Logger, n *notify.Runner) *observer {
 	return &observer{log: log, notify: n, vrids: map[string]uint8{}, notes: map[string][]seenNote{}}
 }
 
-// Configure takes the instances of a new configuration, and those that are leaving
-// and may still have something to say.
-func (o *observer) Configure(g conf.Global, instances, leaving []conf.Instance) {
+// Configure takes a new configuration, and the instances and sync groups that are
+// leaving and may still have something to say.
+func (o *observer) Configure(cfg *conf.Config, leaving []conf.Instance, groups []conf.SyncGroup) {
+	instances := cfg.Instances
 	commands := make(map[string]notify.Commands, len(instances))
 	vrids := make(map[string]uint8, len(instances))
 	known, gone := make(map[string]conf.Notify, len(instances)), make(map[string]bool, len(leaving))
 	for _, i := range append(slices.Clone(leaving), instances...) {
-		commands[i.Name] = notifyCommands(g, i.Notify)
+		commands[i.Name] = notifyCommands(cfg.Global, i.Notify)
 		vrids[i.Name] = i.VRID
 		known[i.Name] = i.Notify
 	}
@@ -61,9 +66,18 @@ func (o *observer) Configure(g conf.Global, instances, leaving []conf.Instance) 
 		gone[i.Name] = true
 	}
 	o.notify.Configure(kindInstance, commands)
+	grouped := make(map[string]notify.Commands, len(cfg.SyncGroups))
+	goneGroups := make(map[string]conf.Notify, len(groups))
+	for _, sg := range append(slices.Clone(groups), cfg.SyncGroups...) {
+		grouped[sg.Name] = notifyCommands(cfg.Global, sg.Notify)
+	}
+	for _, sg := range groups {
+		goneGroups[sg.Name] = sg.Notify
+	}
+	o.notify.Configure(kindGroup, grouped)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.vrids, o.known, o.gone = vrids, known, gone
+	o.vrids, o.known, o.gone, o.goneGroups = vrids, known, gone, goneGroups
 	for name := range o.notes {
 		if _, ok := vrids[name]; !ok {
 			delete(o.notes, name)
@@ -73,15 +87,17 @@ func (o *observer) Configure(g conf.Global, instances, leaving []conf.Instance) 
 
 // Transition implements router.Observer.
 func (o *observer) Transition(t router.TransitionEvent) {
-	o.mu.Lock()
-	vrid, gone, deleted := o.vrids[t.Instance], o.gone[t.Instance], o.known[t.Instance].SayDeleted
-	o.mu.Unlock()
 	line := o.log.Info
 	if t.To == vrrp.Fault {
 		line = o.log.Warn
 	}
-	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
-		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
+	o.mu.Lock()
+	vrid, gone, deleted := o.vrids[t.Instance], o.gone[t.Instance], o.known[t.Instance].SayDeleted
+	if n, leaves := o.goneGroups[t.Group]; t.Group != "" {
+		gone, deleted = leaves, n.SayDeleted
+		delete(o.goneGroups, t.Group)
+	}
+	o.mu.Unlock()
 	state := t.To.String()
 	switch {
 	case t.To == vrrp.Init && gone && deleted:
@@ -91,7 +107,28 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	case t.To == vrrp.Init:
 		state = notify.Stop
 	}
+	if t.Group != "" {
+		line(fmt.Sprintf("sync group %s -> %s", t.From, t.To), zap.String("group", t.Group), zap.String("reason", t.Reason))
+		o.notify.Notify(notify.Event{Kind: kindGroup, Name: t.Group, State: state})
+		return
+	}
+	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
+		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
 	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
+}
+
+// Left reports the sync groups that a reload has taken away while their members go
+// on, as far as notify_deleted asks for that: nothing else has happened to them.
+func (o *observer) Left() {
+	o.mu.Lock()
+	left := o.goneGroups
+	o.goneGroups = nil
+	o.mu.Unlock()
+	for name, n := range left {
+		if n.SayDeleted {
+			o.notify.Notify(notify.Event{Kind: kindGroup, Name: name, State: notify.Deleted})
+		}
+	}
 }
 
 // Priority implements router.Observer.

@@ -39,6 +39,9 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
 	}
 	d.instances(s)
+	for _, g := range d.router.GroupStatus() {
+		s.SyncGroups = append(s.SyncGroups, status.SyncGroup{Name: g.Name, State: g.State.String(), Members: g.Members})
+	}
 	d.trackerStates(s)
 	ctx, cancel := context.WithTimeout(ctx, tableRead)
 	defer cancel()
@@ -66,6 +69,9 @@ func (d *Daemon) instances(s *status.Status) {
 	}
 	for _, r := range d.router.Status() {
 		i := instanceStatus(r)
+		if r.Waiting != "" {
+			i.Notes = append(i.Notes, r.Waiting)
+		}
 		if r.Weights != "" {
 			i.Notes = append(i.Notes, fmt.Sprintf("priority %d is changed by trackers: %s", i.Priority, r.Weights))
 		}

@@ -61,6 +61,9 @@ func (s *Status) writeInstances(w io.Writer, now time.Time) error {
 			fmt.Fprintf(w, "  %s: %s\n", i.Name, n)
 		}
 	}
+	for _, g := range s.SyncGroups {
+		fmt.Fprintf(w, "sync group %s is %s: %s\n", g.Name, g.State, strings.Join(g.Members, ", "))
+	}
 	fmt.Fprintln(w)
 	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "VIP\tINTERFACE\tINSTANCE\tHERE")

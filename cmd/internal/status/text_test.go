@@ -20,7 +20,8 @@ func TestWriteText(t *testing.T) {
 				{Address: "10.9.0.101/32", Interface: "eth0", Error: "permission denied"},
 			},
 		}},
-		Scripts: []Script{{Name: "chk", State: "FAILED", LastRun: now.Add(-time.Second), DurationMS: 12.3, Detail: "exit status 1"}},
+		SyncGroups: []SyncGroup{{Name: "G1", State: "MASTER", Members: []string{"VI_1", "VI_2"}}},
+		Scripts:    []Script{{Name: "chk", State: "FAILED", LastRun: now.Add(-time.Second), DurationMS: 12.3, Detail: "exit status 1"}},
 		VirtualServers: []VirtualServer{{
 			Name: "web", Service: "tcp 10.9.0.100:80", Scheduler: "wlc", State: "UP", Quorum: 1, Present: true,
 			RealServers: []RealServer{
@@ -38,6 +39,7 @@ ALARM: tcp 10.9.0.100:80 10.9.0.21:80 TCP_CHECK: no descriptors
 INSTANCE  STATE   PRIO          VRID   INTERFACE  MASTER     SINCE  REASON
 VI_1      MASTER  130 (of 150)  51 v3  eth0       10.9.0.11  1m30s  no advert from 10.9.0.12 for 3.6s
   VI_1: VRID conflict with 10.9.0.50 (3s ago)
+sync group G1 is MASTER: VI_1, VI_2
 
 VIP            INTERFACE  INSTANCE  HERE
 10.9.0.100/32  eth0       VI_1      yes
