@@ -4,6 +4,7 @@ import "time"
 
 // Status is the promised part of vipd status --json, in the test's own words.
 type Status struct {
+	SyncGroups     []SyncGroup      `json:"sync_groups"`
 	Version        string           `json:"version"`
 	PID            int              `json:"pid"`
 	Started        time.Time        `json:"started"`
@@ -93,4 +94,11 @@ func (s ServiceStatus) RealServer(address string) RealServerStatus {
 		}
 	}
 	return RealServerStatus{}
+}
+
+// SyncGroup is what status says about a sync group.
+type SyncGroup struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Members []string `json:"members"`
 }

@@ -24,6 +24,7 @@ type group struct {
 	name    string
 	members []*instance // sorted by name
 	state   vrrp.State  // last reported
+	yields  bool        // one gave way, and the others are being told
 }
 
 // GroupStatus is a snapshot of one sync group.
@@ -99,12 +100,17 @@ func (r *Router) groupChanged(in *instance, a vrrp.Action, now time.Time) {
 	if g == nil {
 		return
 	}
+	if g.yields {
+		return // the first one speaks for all
+	}
 	if a.From == vrrp.Master && a.To == vrrp.Backup {
+		g.yields = true
 		for _, other := range g.members {
 			if other.machine.State() == vrrp.Master {
 				r.feed(other, vrrp.Event{Kind: vrrp.EventYield, Reason: fmt.Sprintf("%s of sync group %s gave way: %s", in.cfg.Name, g.name, a.Reason)})
 			}
 		}
+		g.yields = false
 	}
 	from := g.state
 	g.state = g.farthest(func(m *instance) bool { return !m.joining || m.machine.State() == vrrp.Fault })

@@ -128,18 +128,37 @@ func (s *groupScenario) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		s.network.run(dur)
 	case "log":
-		// log d1: transitions and resignations since the last log
+		// log d1: transitions and resignations since the last log, in order of time. Which
+		// of several adverts of one moment is received first is chance, so what follows
+		// from it is left out.
 		var out []string
 		for _, e := range s.nodes[name].take() {
-			if strings.Contains(e.text, " -> ") || strings.HasSuffix(e.text, "advert 0") {
-				out = append(out, fmt.Sprintf("%v %s", e.at.Round(10*time.Millisecond), e.text))
+			text := e.text
+			if i := strings.Index(text, " MASTER -> BACKUP"); i >= 0 {
+				text = text[:i] + " MASTER -> BACKUP"
+			} else if strings.HasPrefix(text, "group ") {
+				text, _, _ = strings.Cut(text, ":")
+			}
+			if strings.Contains(text, " -> ") {
+				out = append(out, fmt.Sprintf("%9v %s", e.at.Round(10*time.Millisecond), text))
 			}
 		}
+		slices.SortStableFunc(out, func(a, b string) int {
+			if a[:9] == b[:9] {
+				return strings.Compare(a, b)
+			}
+			return 0
+		})
 		return strings.Join(out, "\n") + "\n"
 	case "why":
 		for _, st := range s.nodes[name].router.Status() {
 			if st.Name == d.CmdArgs[1].Key {
-				return fmt.Sprintf("%v: %s\nwaiting: %s\npriority %d\n", st.Status.State, st.Status.Reason, st.Waiting, st.Status.EffectivePriority)
+				waiting, _, _ := strings.Cut(st.Waiting, ":")
+				reason := ""
+				if st.Status.State == vrrp.Fault {
+					reason = st.Status.Reason
+				}
+				return fmt.Sprintf("%v %s\nwaiting: %s\npriority %d\n", st.Status.State, reason, waiting, st.Status.EffectivePriority)
 			}
 		}
 	default:
