@@ -106,11 +106,14 @@ func (b *builder) strict(v *values, in *Instance) {
 	if in.DownTimerAdverts != 3 {
 		breaks("down_timer_adverts", fmt.Sprintf("a takeover after %d adverts", in.DownTimerAdverts), "RFC 9568 §6.1 fixes the Active_Down_Interval at 3 adverts and the skew time")
 	}
+	if in.Unicast {
+		breaks("unicast_peer", "adverts by unicast", "RFC 9568 §5.1 knows multicast only")
+	}
 	standard := defaultGroup4
 	if in.IPv6 {
 		standard = defaultGroup6
 	}
-	if in.Group != standard {
+	if !in.Unicast && in.Group != standard {
 		breaks("mcast_dst_ip", fmt.Sprintf("adverts to %v", in.Group), fmt.Sprintf("RFC 9568 §5.1 wants them sent to %v", standard))
 	}
 	if in.IPv6 && len(in.VIPs) > 0 && !in.VIPs[0].Prefix.Addr().IsLinkLocalUnicast() {

@@ -97,10 +97,7 @@ func (s *groupScenario) run(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "node", "reload":
 		// node d1 priority=200 members=(A,B) [alone=(C)] [nopreempt] [chk=-20]
-		var list []Instance
-		for _, in := range s.instances(d) {
-			list = append(list, in)
-		}
+		list := s.instances(d)
 		if d.Cmd == "reload" {
 			s.nodes[name].apply(list...)
 			break

@@ -37,13 +37,6 @@ func TestServiceLines(t *testing.T) {
 	if err := b.Configure([]conf.VirtualServer{server(80)}); err != nil { // a reload says nothing
 		t.Fatal(err)
 	}
-	for _, name := range []string{"ended", "with its members", "G"} {
-		o.Transition(router.TransitionEvent{Group: name, From: vrrp.Master, To: vrrp.Init})
-	}
-	o.Transition(router.TransitionEvent{Group: "G", From: vrrp.Init, To: vrrp.Backup})
-	o.Left()
-	o.Left() // once
-	end("quiet")
 	want := []string{
 		"RS [10.0.0.21]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
 		"RS [10.0.0.22]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
@@ -102,6 +95,13 @@ func TestEventWords(t *testing.T) {
 		end(name)
 	}
 	o.Transition(router.TransitionEvent{Instance: "quiet", From: vrrp.Master, To: vrrp.Fault, Priority: 100})
+	for _, name := range []string{"ended", "with its members", "G"} {
+		o.Transition(router.TransitionEvent{Group: name, From: vrrp.Master, To: vrrp.Init})
+	}
+	o.Transition(router.TransitionEvent{Group: "G", From: vrrp.Init, To: vrrp.Backup})
+	o.Left()
+	o.Left() // once
+	end("quiet")
 	want := []string{
 		`INSTANCE "stays" BACKUP 100`, `INSTANCE "stays" BACKUP_PRIORITY 90`, `INSTANCE "stays" MASTER_PRIORITY 100`,
 		`INSTANCE "quiet" MASTER_RX_LOWER_PRI 100`, `INSTANCE "gone" FAULT 100`, `INSTANCE "said" DELETED 100`,
