@@ -24,6 +24,9 @@ type group struct {
 	name    string
 	members []*instance // sorted by name
 	state   vrrp.State  // last reported
+	known   bool        // at and ok are those of the turn
+	at      time.Time   // when the listening of all BACKUPs is over
+	ok      bool
 	yields  bool        // one gave way, and the others are being told
 }
 
@@ -138,6 +141,19 @@ func (in *instance) deadline() (time.Time, bool) {
 		}
 	}
 	return at, true
+}
+
+// deadlineOnce is deadline; while known is set, what one member found holds for all.
+func (in *instance) deadlineOnce() (time.Time, bool) {
+	g := in.group
+	if g == nil || in.machine.State() != vrrp.Backup {
+		return in.machine.Deadline()
+	}
+	if !g.known {
+		g.at, g.ok = in.deadline()
+		g.known = true
+	}
+	return g.at, g.ok
 }
 
 // waiting tells which member keeps one whose listening is over from taking over.

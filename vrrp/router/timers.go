@@ -81,8 +81,11 @@ func (r *Router) tick(now time.Time) {
 // the last call cost one turn of the loop, so receiving an advert costs nothing.
 func (r *Router) rearm() {
 	r.next = time.Time{}
+	for _, g := range r.groups {
+		g.known = false
+	}
 	for _, in := range r.list {
-		if at, ok := in.deadline(); ok {
+		if at, ok := in.deadlineOnce(); ok {
 			r.earliest(latest(at, in.listenUntil))
 		}
 		if !in.foughtUntil.IsZero() {
@@ -116,7 +119,10 @@ func latest(a, b time.Time) time.Time {
 // much too late means that the process was frozen: others may have taken over
 // meanwhile, so what they sent is heard first.
 func (in *instance) due(now time.Time) bool {
-	at, ok := in.deadline()
+	at, ok := in.machine.Deadline()
+	if ok && !now.Before(at) { // else the others need not be asked
+		at, ok = in.deadline()
+	}
 	if !ok || now.Before(at) {
 		in.listenUntil = time.Time{}
 		return false
