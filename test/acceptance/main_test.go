@@ -15,7 +15,10 @@ import (
 	"vipd/test/lab"
 )
 
-func TestMain(m *testing.M) { lab.MainHost(m) }
+func TestMain(m *testing.M) {
+	lab.InParallel(8)
+	lab.MainHost(m)
+}
 
 // trials is how often a measurement is repeated: VIPD_TRIALS, or few.
 func trials(t *testing.T, few int) int {

@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"vipd/test/uml"
@@ -15,6 +17,22 @@ import (
 // uml.Main. It does not return.
 func Main(m *testing.M, modules ...string) {
 	os.Exit(withVipd(func() int { return uml.Code(m, modules...) }))
+}
+
+// InParallel has n tests run at once where -parallel does not say otherwise.
+// Sites wait for most of their time, so n may exceed the number of processors.
+// Call it first in TestMain.
+func InParallel(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		fmt.Fprintln(os.Stderr, "lab: setting the number of tests in parallel:", err)
+		os.Exit(1)
+	}
 }
 
 // MainHost is Main for packages that run in namespaces of any kernel.
