@@ -27,7 +27,7 @@ type group struct {
 	known   bool        // at and ok are those of the turn
 	at      time.Time   // when the listening of all BACKUPs is over
 	ok      bool
-	yields  bool        // one gave way, and the others are being told
+	yields  bool // one gave way, and the others are being told
 }
 
 // GroupStatus is a snapshot of one sync group.
