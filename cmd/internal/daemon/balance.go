@@ -137,11 +137,15 @@ func (b *balancer) apply(snapshot map[string]run.Status) {
 	states := make(map[ipvs.Key]plan.State, len(out.Services))
 	for i, s := range out.Services {
 		states[s.Key] = s.State
-		if before, known := b.states[s.Key]; known && before != s.State {
+		before, known := b.states[s.Key]
+		if !known {
+			before = plan.StateDown
+		}
+		b.tellService(s.Key, before, s.State)
+		if known && before != s.State {
 			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
 				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),
 				zap.Int("quorum", b.services[i].conf.Quorum))
-			b.tellService(s.Key, before, s.State)
 		}
 	}
 	b.states = states

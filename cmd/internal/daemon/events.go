@@ -170,7 +170,8 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
 	b.told = verdicts
 }
 
-// tellService reports a service whose quorum was reached or lost.
+// tellService reports a service whose quorum was reached or lost, a new one too when
+// it is there from the start.
 func (b *balancer) tellService(key ipvs.Key, before, now plan.State) {
 	if (before == plan.StateUp) != (now == plan.StateUp) {
 		b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(now == plan.StateUp)))

@@ -38,6 +38,7 @@ func TestServiceLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
+		"VS [10.9.0.100]:tcp:80 UP", // at the start
 		"RS [10.0.0.21]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
 		"RS [10.0.0.22]:tcp:80 [10.9.0.100]:tcp:80 DOWN",
 		"VS [10.9.0.100]:tcp:80 DOWN",
