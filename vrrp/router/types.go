@@ -39,7 +39,7 @@ func (a *Instance) key() key { return key{a.Interface, a.IPv6, a.VRID} }
 // Track is one line of track_interface, track_script, track_file or track_process.
 type Track struct {
 	Name    string
-	Weight  int  // 0: FAULT while bad; > 0: added while good; < 0: subtracted while bad; of a file see TrackFiles
+	Weight  int  // 0: FAULT while bad; > 0: added while good; < 0: subtracted while bad; of a file: what its number is multiplied with
 	Reverse bool // weight 0: FAULT while good; otherwise the weight's sign is turned
 }
 
