@@ -35,6 +35,8 @@ type Global struct {
 	VRRPFIFO       FIFO          // vrrp_notify_fifo: those of instances and groups
 	LVSFIFO        FIFO          // lvs_notify_fifo: those of services and servers
 	StatesOnReload bool          // fifo_write_vrrp_states_on_reload
+	ServersAtStart bool          // rs_init_notifies
+	ScriptGroups   bool          // set_supplementary_groups
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
 }

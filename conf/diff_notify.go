@@ -36,6 +36,8 @@ func (d *details) events(a, b Global) {
 	fifo("vrrp_notify_fifo", a.VRRPFIFO, b.VRRPFIFO)
 	fifo("lvs_notify_fifo", a.LVSFIFO, b.LVSFIFO)
 	d.add("fifo_write_vrrp_states_on_reload", a.StatesOnReload, b.StatesOnReload)
+	d.add("rs_init_notifies", a.ServersAtStart, b.ServersAtStart)
+	d.add("set_supplementary_groups", a.ScriptGroups, b.ScriptGroups)
 	d.run("startup_script", a.Startup.Command, b.Startup.Command)
 	d.add("startup_script_timeout", a.Startup.Timeout, b.Startup.Timeout)
 	d.run("shutdown_script", a.Shutdown.Command, b.Shutdown.Command)

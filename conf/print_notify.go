@@ -69,6 +69,12 @@ func (p *printer) events(g Global) {
 	if g.StatesOnReload {
 		p.flag("fifo_write_vrrp_states_on_reload", true)
 	}
+	if g.ServersAtStart {
+		p.flag("rs_init_notifies", true)
+	}
+	if g.ScriptGroups {
+		p.flag("set_supplementary_groups", true)
+	}
 	p.hook("startup_script", g.Startup)
 	p.hook("shutdown_script", g.Shutdown)
 }

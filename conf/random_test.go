@@ -112,7 +112,7 @@ func randomEvents(r *rapid.T, g *Global) {
 			*f = FIFO{fmt.Sprintf("/%d%s", i, rapid.StringMatching(`[a-z"]{1,9}`).Draw(r, "path")), user(r), run(r)}
 		}
 	}
-	g.StatesOnReload = coin(r)
+	g.StatesOnReload, g.ServersAtStart, g.ScriptGroups = coin(r), coin(r), coin(r)
 	g.Startup = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
 	g.Shutdown = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
 }

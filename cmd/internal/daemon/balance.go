@@ -40,6 +40,7 @@ type balancer struct {
 	found    ipvs.Table              // what the kernel had at the start; nil after the first Configure
 	states   map[ipvs.Key]plan.State // as last logged
 	told     map[serverID]healthcheck.Verdict
+	tellNew  bool // a new server is an event, too
 }
 
 // balancedService is one virtual server with the check keys of its servers.

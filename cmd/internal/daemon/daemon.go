@@ -271,6 +271,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
+	d.balance.TellNew(cfg.Global.ServersAtStart)
 	return d.balance.Configure(cfg.VirtualServers)
 }
 

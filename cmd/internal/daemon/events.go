@@ -146,6 +146,13 @@ func upDown(up bool) string {
 	return "DOWN"
 }
 
+// TellNew says whether a server that is new is an event, too (rs_init_notifies).
+func (b *balancer) TellNew(on bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tellNew = on
+}
+
 // tellServers reports servers whose verdict has changed. One without a result is
 // as it was, and up at first, as in the table. Called with mu held.
 func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
@@ -162,7 +169,7 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
 				now = before
 			}
 			verdicts[id] = now
-			if now != before {
+			if now != before || !known && b.tellNew {
 				b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(now == healthcheck.Up)))
 			}
 		}

@@ -51,6 +51,27 @@ func TestServiceLines(t *testing.T) {
 	}
 }
 
+// With rs_init_notifies a server that is new is told of.
+func TestNewServersAreTold(t *testing.T) {
+	var lines []string
+	b := newBalancer(&fakeChecks{}, &fakeTable{}, func(line string) { lines = append(lines, line) }, zap.NewNop())
+	b.TellNew(true)
+	more := server(80)
+	more.RealServers = append(more.RealServers, conf.RealServer{Address: netip.MustParseAddrPort("10.0.0.23:80"), Method: "DR", Weight: 1})
+	for _, v := range []conf.VirtualServer{server(80), server(80), more} {
+		if err := b.Configure([]conf.VirtualServer{v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"RS [10.0.0.21]:tcp:80 [10.9.0.100]:tcp:80 UP", "RS [10.0.0.22]:tcp:80 [10.9.0.100]:tcp:80 UP",
+		"VS [10.9.0.100]:tcp:80 UP", "RS [10.0.0.23]:tcp:80 [10.9.0.100]:tcp:80 UP",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("lines %q, want %q", lines, want)
+	}
+}
+
 func TestServiceWords(t *testing.T) {
 	six := ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("[2001:db8::1]:53"))
 	mark := ipvs.MarkKey(7, true)

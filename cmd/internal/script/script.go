@@ -28,6 +28,9 @@ func User(g conf.Global, own conf.User) (*process.User, error) {
 		own.Name = DefaultUser
 	}
 	u, err := process.Lookup(own.Name, own.Group)
+	if err == nil && g.ScriptGroups {
+		err = u.AllGroups()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,24 @@ func Lookup(name, group string) (User, error) {
 	return u, nil
 }
 
+// AllGroups gives the user the supplementary groups that the system knows of.
+func (u *User) AllGroups() error {
+	known, err := user.LookupId(strconv.Itoa(int(u.UID)))
+	if err != nil {
+		return fmt.Errorf("looking up the groups of %q: %w", u.Name, err)
+	}
+	ids, err := known.GroupIds()
+	if err != nil {
+		return fmt.Errorf("looking up the groups of %q: %w", u.Name, err)
+	}
+	for _, id := range ids {
+		if n, err := strconv.ParseUint(id, 10, 32); err == nil {
+			u.Groups = append(u.Groups, uint32(n))
+		}
+	}
+	return nil
+}
+
 // groupID finds the number of a group.
 func groupID(name string) (uint32, error) {
 	known, err := user.LookupGroup(name)
@@ -76,7 +94,7 @@ func groupID(name string) (uint32, error) {
 
 // credential is what the kernel is asked for; nil when nothing changes.
 func (u *User) credential() *syscall.Credential {
-	if u == nil || int(u.UID) == os.Geteuid() && int(u.GID) == os.Getegid() {
+	if u == nil || int(u.UID) == os.Geteuid() && int(u.GID) == os.Getegid() && u.Groups == nil {
 		return nil
 	}
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}

@@ -39,10 +39,20 @@ func TestRunAsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A user of a test machine is in few groups: daemon's own, here in root's place.
+	daemon, err := Lookup("daemon", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.AllGroups(); err != nil || len(daemon.Groups) == 0 {
+		t.Fatalf("groups %v, %v", daemon.Groups, err)
+	}
+	daemon.Groups = append(daemon.Groups, 77)
 	for _, c := range []struct {
 		user *User
 		want string
 	}{
+		{&daemon, "1 1 1 77"},
 		{nil, "0 0 0"},
 		{&u, "65534 65534 65534"},
 		{&User{Name: "12345", UID: 12345, GID: 54321}, "12345 54321 54321"},
