@@ -46,6 +46,8 @@ var rules = []rule{
 	{"vrrp_instance.advert_int/version", "what advert_int may be in each version"},
 	{"vrrp_instance.authentication/version", "passwords exist in version 2 only"},
 	{"authentication.auth_pass/truncated", "only 8 bytes of a password are sent (warning)"},
+	{"vrrp_instance.auth_hmac/password", "auth_hmac and authentication exclude each other"},
+	{"auth_hmac.active_key/unknown", "active_key names a key"},
 	{"vrrp_instance.v3_checksum_as_v2/version", "v3_checksum_as_v2 is for version 3 over IPv4 (warning)"},
 	{"vrrp_instance.mcast_src_ip/family", "the source must be of the family of the addresses"},
 	{"vrrp_instance.mcast_dst_ip/family", "the group must be of the family of the addresses"},

@@ -112,8 +112,8 @@ func (b *builder) spreadFits(v *values, numbers vrids, groups int, vips []vip) b
 	case groups > len(vips):
 		b.say(Error, v, key, "vip_spread.groups/addresses", fmt.Sprintf("%d groups, but only %d addresses", groups, len(vips)),
 			fmt.Sprintf("a group needs at least one address; write groups = %d or less, the same on all directors", len(vips)))
-	case (len(vips)+groups-1)/groups > advertRoom(version, vips[0].Prefix.Addr().Is6()):
-		room := advertRoom(version, vips[0].Prefix.Addr().Is6())
+	case (len(vips)+groups-1)/groups > advertRoom(version, vips[0].Prefix.Addr().Is6(), v.given("auth_hmac")):
+		room := advertRoom(version, vips[0].Prefix.Addr().Is6(), v.given("auth_hmac"))
 		b.say(Error, v, key, "vip_spread.groups/room", fmt.Sprintf("%d addresses in %d groups are too many: one advert holds %d", len(vips), groups, room),
 			fmt.Sprintf("write groups = %d or more, the same on all directors, and as many VRIDs", (len(vips)+room-1)/room))
 	case validName(v.name) && !validName(last):

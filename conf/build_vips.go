@@ -12,11 +12,15 @@ const advertMTU = 1500
 // advertRoom returns how many addresses one advert can hold: the count has 8
 // bits, and the packet must not exceed advertMTU. Version 2 carries 8 more bytes
 // of authentication (RFC 3768 §5.3, RFC 9568 §5.2).
-func advertRoom(version uint8, ipv6 bool) int {
-	if ipv6 {
-		return min(255, (advertMTU-40-8)/16)
+func advertRoom(version uint8, ipv6, signed bool) int {
+	trailer := 0
+	if signed {
+		trailer = 28 // auth_hmac
 	}
-	room := advertMTU - 20 - 8
+	if ipv6 {
+		return min(255, (advertMTU-40-8-trailer)/16)
+	}
+	room := advertMTU - 20 - 8 - trailer
 	if version == 2 {
 		room -= 8
 	}
@@ -126,10 +130,10 @@ func (b *builder) room(v *values, vips []vip, in *Instance) {
 	if v.has("version") {
 		version = uint8(v.num("version"))
 	}
-	if limit := advertRoom(version, in.IPv6); len(vips) > limit {
+	if limit := advertRoom(version, in.IPv6, v.given("auth_hmac")); len(vips) > limit {
 		b.sayAt(Error, vips[limit].it, vips[limit].path, "vrrp_instance.virtual_ipaddress/count",
 			fmt.Sprintf("%d addresses are too many: one advert holds %d", len(vips), limit),
-			fmt.Sprintf("move this one and those after it to virtual_ipaddress_excluded: they move with the instance, but are not in adverts\n(the count in an advert goes up to 255, and a packet of %d bytes holds %d IPv6 addresses)", advertMTU, advertRoom(3, true)))
+			fmt.Sprintf("move this one and those after it to virtual_ipaddress_excluded: they move with the instance, but are not in adverts\n(the count in an advert goes up to 255, and a packet of %d bytes holds %d IPv6 addresses)", advertMTU, advertRoom(3, true, v.given("auth_hmac"))))
 	}
 }
 

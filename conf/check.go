@@ -48,6 +48,9 @@ func (f field) bad(rule, message string) (any, bool) {
 // badAt reports an error about a part of the value.
 func (f field) badAt(it *item, path, rule, message, detail string) (any, bool) {
 	f.c.report(it.src, it.at, Diagnostic{Rule: f.rule(rule), Path: path, Message: message, Detail: detail})
+	if f.k.secret && it.kind == scalarItem {
+		f.c.diags[len(f.c.diags)-1].blot()
+	}
 	return nil, false
 }
 

@@ -69,6 +69,7 @@ type Instance struct {
 	DownTimerAdverts int  // missed adverts before takeover, 3
 	NoPreempt        bool // cleared by state MASTER or priority 255 (with a warning)
 	AuthPass         string
+	HMAC             HMAC       // auth_hmac; without keys: none
 	ChecksumAsV2     bool       // v3_checksum_as_v2: send without the IPv4 pseudo-header
 	Group            netip.Addr // multicast destination: mcast_dst_ip, vrrp_mcast_group4/6
 	Source           netip.Addr // mcast_src_ip, unicast_src_ip; invalid: the interface's primary address
@@ -91,6 +92,21 @@ type Instance struct {
 	TrackFiles         []TrackRef // track_file
 	TrackProcesses     []TrackRef // track_process
 	Notify             Notify
+}
+
+// HMAC is [vrrp_instance.NAME.auth_hmac].
+type HMAC struct {
+	Mode      string    // "enforce", "permissive", "receive-only"; "" without auth_hmac
+	Keys      []HMACKey // sorted by id
+	Active    uint8     // id of the key to sign with
+	Monotonic bool      // anti_replay = "monotonic"
+	Window    time.Duration
+}
+
+// HMACKey is one key of auth_hmac.
+type HMACKey struct {
+	ID     uint8
+	Secret string // 32..64 bytes
 }
 
 // Peer is one line of unicast_peer.

@@ -217,6 +217,7 @@ func diffInstance(a, b Instance) (d details) {
 	if a.AuthPass != b.AuthPass {
 		d = append(d, "authentication changed") // a password has no place in a log
 	}
+	d.diffHMAC(a.HMAC, b.HMAC)
 	d.add("v3_checksum_as_v2", a.ChecksumAsV2, b.ChecksumAsV2)
 	d.add("mcast_dst_ip", a.Group, b.Group)
 	source := "mcast_src_ip"

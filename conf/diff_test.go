@@ -30,7 +30,7 @@ func lines(changes []Change) string {
 
 // TestDiffOfNothing: the same meaning, differently written, is no change.
 func TestDiffOfNothing(t *testing.T) {
-	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "every-lvs-key.toml", "example.toml"} {
+	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "hmac.toml", "every-lvs-key.toml", "example.toml"} {
 		c := load(t, name)
 		again, diags := loadText([]byte(c.TOML()))
 		if again == nil {
@@ -46,7 +46,7 @@ func TestDiffOfNothing(t *testing.T) {
 // never call a change "nothing changed".
 func TestDiffSeesEveryField(t *testing.T) {
 	tried := 0
-	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "every-lvs-key.toml"} {
+	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "hmac.toml", "every-lvs-key.toml"} {
 		var paths []string
 		visit(reflect.ValueOf(load(t, name)).Elem(), "", func(path string, _ reflect.Value) { paths = append(paths, path) })
 		for _, path := range paths {

@@ -69,7 +69,7 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "random_seed tmp_config_directory config_save_dir data_use_instance iproute_usr_dir iproute_etc_dir", "vipd does not need it"},
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
-	{later, inInstance, "virtual_routes virtual_rules promote_secondaries auth_hmac use_vmac vmac_xmit_base dont_track_primary", ""},
+	{later, inInstance, "virtual_routes virtual_rules promote_secondaries use_vmac vmac_xmit_base dont_track_primary", ""},
 	{later, inInstance, "garp_extra_if accept no_accept", ""},
 	{later, inInstance, "smtp_alert", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},

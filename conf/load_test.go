@@ -130,6 +130,21 @@ func TestNoPasswordInDiagnostics(t *testing.T) {
 	}
 }
 
+// TestNoKeyInDiagnostics: nor do the keys of auth_hmac.
+func TestNoKeyInDiagnostics(t *testing.T) {
+	const hexKey, textKey = "00112233445566778899aabbccddeeff", "correct-horse-battery-staple-and-more"
+	for _, lines := range []string{
+		"key = [\"1 hex:" + hexKey + "\"]", "key = \"1 " + textKey + "\"\nactive_key = 2", "key = [\n  \"1 hex:" + hexKey + "\",\n  \"x =" + textKey + "\",\n  \"1 " + textKey + "\",\n  \"1 " + textKey + " and a space\"]",
+		"key = { id = 1, key = \"" + textKey + "\", kee = 1 }", "key = \"" + textKey + "\"", "key = { id = \"1\", key = 'hex:" + hexKey + "' }", "keys = \"1 " + textKey + "\"",
+		"key = { id = 300, key = \"" + textKey + "\" }",
+	} {
+		_, diags := loadText([]byte(fmt.Sprintf(smallInstance, "VI_1", 1, 1) + "[vrrp_instance.VI_1.auth_hmac]\n" + lines + "\n"))
+		if text := diags.Text(); !diags.HasErrors() || strings.Contains(text, hexKey[:16]) || strings.Contains(text, textKey[:16]) || strings.Contains(text, textKey[16:]) {
+			t.Errorf("%s:\n%s", lines, text)
+		}
+	}
+}
+
 // TestAdvertRoom: the limits of RFC 3768 and RFC 9568 packets on Ethernet.
 func TestAdvertRoom(t *testing.T) {
 	for _, test := range []struct {
@@ -137,7 +152,7 @@ func TestAdvertRoom(t *testing.T) {
 		ipv6    bool
 		want    int
 	}{{2, false, 255}, {3, false, 255}, {3, true, 90}} {
-		if got := advertRoom(test.version, test.ipv6); got != test.want {
+		if got := advertRoom(test.version, test.ipv6, false); got != test.want {
 			t.Errorf("version %d, IPv6 %t: %d, want %d", test.version, test.ipv6, got, test.want)
 		}
 	}

@@ -195,6 +195,7 @@ func (p *printer) instance(in Instance) {
 	p.tracks("track_file", in.TrackFiles)
 	p.tracks("track_process", in.TrackProcesses)
 	p.notify(in.Notify)
+	p.hmacTOML(in.HMAC)
 	if in.AuthPass != "" {
 		p.raw("authentication", `{ auth_type = "PASS", auth_pass = `+quote(in.AuthPass)+" }")
 	}

@@ -175,6 +175,13 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 	case !in.WantMaster:
 		in.PreemptDelay = duration(r, 0, 1000*time.Second, time.Millisecond)
 	}
+	if coin(r) && in.AuthPass == "" {
+		in.HMAC = HMAC{
+			Mode: rapid.SampledFrom([]string{"enforce", "permissive", "receive-only"}).Draw(r, "mode"), Monotonic: coin(r),
+			Window: duration(r, time.Second, 300*time.Second, time.Millisecond), Active: 7,
+			Keys: []HMACKey{{uint8(number(r, 1, 6)), rapid.StringMatching(`[ -~]{32,64}`).Draw(r, "key")}, {7, string(make([]byte, number(r, 32, 64)))}},
+		}
+	}
 	if coin(r) {
 		in.Unicast, in.UnicastTTL = true, uint8(number(r, 1, 255))
 		for j := range number(r, 0, 3) {

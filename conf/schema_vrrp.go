@@ -106,6 +106,7 @@ var instanceBlock = &block{
 		{name: "owner_ignore_adverts", kind: boolKind, defText: "vrrp_owner_ignore_adverts", doc: "As in global_defs, for this instance."},
 		{name: "strict_mode", kind: boolKind, defText: "vrrp_strict", doc: "As vrrp_strict in global_defs, for this instance."},
 		{name: "authentication", kind: tableKind, block: authBlock, doc: "Password of version 2 adverts."},
+		{name: "auth_hmac", kind: tableKind, block: hmacBlock, doc: "Signed adverts, for both versions and families."},
 		{name: "v3_checksum_as_v2", kind: boolKind, defText: "as in global_defs", doc: "As in global_defs, for this instance."},
 		{name: "mcast_src_ip", kind: addressKind, defText: "the first address of the interface", doc: "Source address of adverts."},
 		{name: "mcast_dst_ip", kind: groupKind, defText: "vrrp_mcast_group4, vrrp_mcast_group6", doc: "Multicast group of adverts."},

@@ -45,6 +45,14 @@ func (s *source) position(offset int) (line, col int) {
 // secret finds the value of a key that may be a password, misspelt ones too.
 var secret = regexp.MustCompile(`(?i)(pas+[\w-]*["']?\s*=\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,}]+)`)
 
+// secretKeys find what may be a key of auth_hmac: all after "key =", the digits
+// after "hex:", and what follows an id in a string.
+var secretKeys = []*regexp.Regexp{
+	regexp.MustCompile(`(?i)((?:^|[^\w-])["']?keys?["']?\s*=\s*)(.+)`),
+	regexp.MustCompile(`(?i)(hex:\s*)([^"'\s,\]}]+)`),
+	regexp.MustCompile(`(["']\s*\d{1,3}\s+)([^"']{16,})`),
+}
+
 // line returns the text of line n (from 1) without its end and with passwords
 // blotted out: it goes to terminals and logs.
 func (s *source) line(n int) string {
@@ -52,7 +60,25 @@ func (s *source) line(n int) string {
 	if m := secret.FindStringSubmatchIndex(text); m != nil {
 		text = text[:m[4]] + strings.Repeat("*", utf8.RuneCountInString(text[m[4]:m[5]])) + text[m[5]:]
 	}
+	for _, pattern := range secretKeys {
+		for _, m := range pattern.FindAllStringSubmatchIndex(text, -1) {
+			text = text[:m[4]] + strings.Repeat("*", m[5]-m[4]) + text[m[5]:]
+		}
+	}
 	return text
+}
+
+// blot blots out the string that d points at: a secret that stands on a line of its
+// own, where line does not know it.
+func (d *Diagnostic) blot() {
+	text, from := []rune(d.Source), d.Col-1
+	if from < 0 || from >= len(text) || text[from] != '"' && text[from] != '\'' {
+		return // d points at a key
+	}
+	for i := from; i < min(from+d.Width, len(text)); i++ {
+		text[i] = '*'
+	}
+	d.Source = string(text)
 }
 
 // locate fills in the place of d from a span.

@@ -2,6 +2,7 @@ package vrrp
 
 import (
 	"net/netip"
+	"time"
 
 	"vipd/vrrp/packet"
 )
@@ -18,7 +19,10 @@ import (
 // A stranger lists no address of ours. A list that overlaps is admitted and the
 // difference shown in Status; an empty list on either side, and SkipCheckAddr,
 // skip the test. A peer is never a stranger.
-func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.DropReason {
+//
+// With Auth the signature is proved after the version and before everything else
+// that a liar could say; now is the time on the wall.
+func (m *Machine) Admit(now time.Time, a *packet.Advert, from netip.Addr, ttl uint8) packet.DropReason {
 	policy := packet.Policy{Version: m.cfg.Version, Interval: m.cfg.AdvertInterval, AnyTTL: m.cfg.Unicast}
 	if !m.cfg.IPv6 {
 		policy.AuthPass = m.cfg.AuthPass
@@ -38,6 +42,11 @@ func (m *Machine) Admit(a *packet.Advert, from netip.Addr, ttl uint8) packet.Dro
 		return packet.DropFamily
 	case from == m.env.Source:
 		return packet.DropOwnSource
+	}
+	if reason := m.authenticate(now, a, from); reason != packet.DropNone {
+		return reason
+	}
+	switch {
 	case m.state != Backup && m.state != Master:
 		return packet.DropNotRunning
 	case m.cfg.IgnoreAdverts && m.cfg.Owner():

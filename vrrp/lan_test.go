@@ -79,7 +79,7 @@ func (l *lan) send(i int, priority uint8) {
 			continue
 		}
 		p := lanPacket{at: l.now.Add(time.Duration(rapid.IntRange(50, 900).Draw(l.t, "us")) * time.Microsecond), to: j, from: l.nodes[i].src}
-		l.nodes[i].m.Advert(&p.advert, priority)
+		l.nodes[i].m.Advert(l.now, &p.advert, priority)
 		l.queue = append(l.queue, p)
 	}
 	slices.SortStableFunc(l.queue, func(a, b lanPacket) int { return a.at.Compare(b.at) })
@@ -99,7 +99,7 @@ func (l *lan) run(d time.Duration) {
 			p := l.queue[0]
 			l.queue = l.queue[1:]
 			l.now = later(l.now, p.at)
-			if l.nodes[p.to].m.Admit(&p.advert, p.from, 255) == packet.DropNone {
+			if l.nodes[p.to].m.Admit(l.now, &p.advert, p.from, 255) == packet.DropNone {
 				l.handle(p.to, Event{Kind: EventAdvert, Advert: &p.advert, From: p.from})
 			}
 			continue

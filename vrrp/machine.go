@@ -44,6 +44,10 @@ type Machine struct {
 	owedAdvert   bool      // the coming advert is an answer that was put off
 	owedAnnounce bool      // announcements were put off
 
+	marks    []mark            // last sequence of each sender
+	signed   uint64            // last sequence sent; 0: none
+	unproven packet.DropReason // of the advert admitted last
+
 	actions []Action
 }
 
@@ -132,9 +136,10 @@ func (m *Machine) Status() Status {
 	return st
 }
 
-// Advert fills a with the advert to send at the given priority. Addrs is
-// overwritten in place, so an Advert used again needs no allocation.
-func (m *Machine) Advert(a *packet.Advert, priority uint8) {
+// Advert fills a with the advert to send now at the given priority, with its
+// signature but for the HMAC. Addrs is overwritten in place, so an Advert used
+// again needs no allocation.
+func (m *Machine) Advert(now time.Time, a *packet.Advert, priority uint8) {
 	addrs := append(a.Addrs[:0], m.cfg.Addresses...)
 	*a = packet.Advert{
 		Version: m.cfg.Version, VRID: m.cfg.VRID, Priority: priority,
@@ -143,6 +148,7 @@ func (m *Machine) Advert(a *packet.Advert, priority uint8) {
 	if m.cfg.Version == packet.Version2 && !m.cfg.IPv6 {
 		a.SetPassword(m.cfg.AuthPass)
 	}
+	m.sign(now, a)
 }
 
 // setConfig copies cfg in.

@@ -67,7 +67,7 @@ func TestAdvertAsConfigured(t *testing.T) {
 	m := New(cfg)
 	cfg.Addresses[0] = netip.MustParseAddr("10.9.9.9") // the machine has its own copy
 	a := packet.Advert{Addrs: []netip.Addr{{}, {}}, Reserved: 7}
-	m.Advert(&a, 42)
+	m.Advert(epoch, &a, 42)
 	if a.Version != 2 || a.VRID != 51 || a.Priority != 42 || a.Interval != time.Second || a.Reserved != 0 ||
 		a.Form != packet.FormPseudo || a.AuthType != packet.AuthPass || string(a.AuthData[:]) != "longer t" {
 		t.Errorf("advert is %+v", a)
@@ -172,16 +172,16 @@ func TestAdvertPathDoesNotAllocate(t *testing.T) {
 		t.Fatal("wrong states")
 	}
 	var out packet.Advert
-	master.Advert(&out, 100)
+	master.Advert(now, &out, 100)
 	buf := make([]byte, 0, 1500)
 
 	paths := map[string]func(){
 		"accepted in BACKUP": func() {
-			backup.Admit(better, from, 255)
+			backup.Admit(now, better, from, 255)
 			backup.Handle(now, Event{Kind: EventAdvert, Advert: better, From: from})
 		},
 		"ignored in BACKUP": func() { backup.Handle(now, Event{Kind: EventAdvert, Advert: worse, From: from}) },
-		"foreign":           func() { backup.Admit(foreign, from, 255) },
+		"foreign":           func() { backup.Admit(now, foreign, from, 255) },
 		"losing in MASTER": func() {
 			now = now.Add(announceGap)
 			master.Handle(now, Event{Kind: EventAdvert, Advert: worse, From: from})
@@ -189,7 +189,7 @@ func TestAdvertPathDoesNotAllocate(t *testing.T) {
 		"sent": func() {
 			now, _ = master.Deadline()
 			for _, a := range master.Handle(now, Event{Kind: EventTick}) {
-				master.Advert(&out, a.Priority)
+				master.Advert(now, &out, a.Priority)
 				buf, _ = out.AppendTo(buf[:0], env.Env.Source, netip.MustParseAddr("224.0.0.18"))
 			}
 		},

@@ -104,7 +104,7 @@ func TestRandomEvents(t *testing.T) {
 				w.apply(t, m.Handle(now, Event{Kind: EventEnv, Env: genEnv(t)}))
 			case "advert":
 				a, from, ttl := genAdvert(t, &cfg)
-				if m.Admit(a, from, ttl) != packet.DropNone {
+				if m.Admit(now, a, from, ttl) != packet.DropNone {
 					if m.deadline != before.deadline || m.masterInterval != before.masterInterval || m.state != before.state {
 						t.Fatalf("a dropped advert had an effect")
 					}

@@ -193,7 +193,7 @@ func (s *scenario) advert(d *datadriven.TestData) {
 			d.Fatalf(s.t, "unknown argument %q", arg.Key)
 		}
 	}
-	if reason := s.m.Admit(&a, from, ttl); reason != packet.DropNone {
+	if reason := s.m.Admit(epoch.Add(s.now), &a, from, ttl); reason != packet.DropNone {
 		fmt.Fprintf(&s.out, "dropped: %s\n", reason)
 		return
 	}

@@ -65,7 +65,8 @@ type Config struct {
 	Form              packet.Form   // checksum form to send
 	Unicast           bool          // adverts go to and come from Peers, never a multicast group
 	Peers             []Peer
-	AnySource         bool // by unicast, adverts of others than Peers count too
+	AnySource         bool  // by unicast, adverts of others than Peers count too
+	Auth              *Auth // nil: adverts are not signed; not changed once it is here
 }
 
 // Peer is another director that is spoken to by unicast.
@@ -86,7 +87,7 @@ func (c *Config) SameRouter(b *Config) bool {
 
 // Equal reports whether a and b are the same in every field.
 func (c *Config) Equal(b *Config) bool {
-	return c.scalars() == b.scalars() && slices.Equal(c.Addresses, b.Addresses) && slices.Equal(c.Peers, b.Peers)
+	return c.scalars() == b.scalars() && slices.Equal(c.Addresses, b.Addresses) && slices.Equal(c.Peers, b.Peers) && c.Auth.Equal(b.Auth)
 }
 
 // scalars is Config without its slices, comparable with ==.

@@ -59,6 +59,11 @@ func (t *Trailer) Sequence() uint64 {
 	return uint64(t.Seconds)<<32 | uint64(t.Fraction)<<16 | uint64(t.Counter)
 }
 
+// SetSequence sets the parts of the sequence number.
+func (t *Trailer) SetSequence(n uint64) {
+	t.Seconds, t.Fraction, t.Counter = uint32(n>>32), uint16(n>>16), uint16(n)
+}
+
 // HasTrailer reports whether the message b has the length of one with an
 // authentication trailer.
 func HasTrailer(b []byte, ipv6 bool) bool {

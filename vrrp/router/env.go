@@ -113,6 +113,9 @@ func (r *Router) endpoint(in *instance) (Endpoint, bool) {
 		Instance: in.cfg.Name, Interface: in.cfg.Interface, Index: l.Index,
 		IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
 	}
+	if in.cfg.Auth != nil {
+		e.Keys = in.cfg.Auth.Keys
+	}
 	if !in.cfg.Unicast {
 		return e, true
 	}

@@ -203,7 +203,12 @@ func (d *node) SendAdvert(instance string, src netip.Addr, a *packet.Advert) err
 		return nil
 	}
 	for i, dst := range to {
-		b, err := a.AppendTo(nil, src, dst)
+		b, err := []byte(nil), error(nil)
+		if a.Signed {
+			b, err = a.AppendSigned(nil, src, dst, packet.NewAuthenticator(w.Keys))
+		} else {
+			b, err = a.AppendTo(nil, src, dst)
+		}
 		if err == nil {
 			err = d.ports[keyOf(w)].port.SendCopy(src, dst, ttl, i, b)
 		}
@@ -228,7 +233,7 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 	defer d.mu.Unlock()
 	d.syncs++
 	vrids, watched := map[socket.Key][]uint8{}, map[socket.Key][]uint8{}
-	patched := map[socket.Key]map[uint8][]netip.Addr{}
+	patched, keys := map[socket.Key]map[uint8][]netip.Addr{}, map[socket.Key]map[uint8]packet.Keys{}
 	clear(d.where)
 	for _, e := range endpoints {
 		k := keyOf(e)
@@ -239,6 +244,9 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 		}
 		if e.PatchedToo {
 			patched[k] = map[uint8][]netip.Addr{e.VRID: e.Peers}
+		}
+		if e.Keys != nil {
+			keys[k] = map[uint8]packet.Keys{e.VRID: e.Keys}
 		}
 		d.where[e.Instance] = e
 	}
@@ -255,6 +263,7 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 		d.ports[k].port.SetVRIDs(vrids[k])
 		d.ports[k].port.SetWatched(watched[k])
 		d.ports[k].port.SetPatched(patched[k])
+		d.ports[k].port.SetKeys(keys[k])
 	}
 	return d.syncErr
 }

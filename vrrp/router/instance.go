@@ -31,6 +31,7 @@ type instance struct {
 	drops                                    [packet.NumDropReasons]uint64
 	foreign                                  netip.Addr
 	foreignAt                                time.Time
+	unproven                                 [packet.NumDropReasons]uint64
 	patchedCount                             uint64
 	patchedFrom                              []netip.Addr // peers noted for it
 	otherForm                                netip.Addr   // last peer noted for its form of checksum
@@ -47,6 +48,14 @@ func (in *instance) status() InstanceStatus {
 		Weights: strings.Join(in.weights, "; "),
 		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
 		Patched: in.patchedCount, Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
+	}
+	for reason, n := range in.unproven {
+		if n > 0 {
+			if s.Unproven == nil {
+				s.Unproven = map[packet.DropReason]uint64{}
+			}
+			s.Unproven[packet.DropReason(reason)] = n
+		}
 	}
 	for reason, n := range in.drops {
 		if n > 0 {
@@ -101,7 +110,7 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 
 // sendAdvert sends an advert from the last known source.
 func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
-	in.machine.Advert(&in.advert, priority)
+	in.machine.Advert(now, &in.advert, priority)
 	err := r.ports.Sender.SendAdvert(in.cfg.Name, in.source, &in.advert)
 	if err == nil {
 		in.sent++

@@ -249,6 +249,7 @@ func (r *Router) receive(p *socket.Received) {
 		return
 	}
 	in.receivedCount++
+	r.unproven(in, src)
 	if in.machine.AddressMismatch() != in.mismatch {
 		in.mismatch = !in.mismatch
 		if in.mismatch {
@@ -300,6 +301,23 @@ func (in *instance) related(a *packet.Advert, src netip.Addr) bool {
 		slices.ContainsFunc(a.Addrs, func(v netip.Addr) bool { return slices.Contains(in.cfg.Addresses, v) })
 }
 
+// unproven counts an admitted advert without good signature and tells of it what a
+// stricter mode of auth_hmac would do. That others do not sign yet is what
+// receive-only is for.
+func (r *Router) unproven(in *instance, src netip.Addr) {
+	reason := in.machine.Unproven()
+	if reason == packet.DropNone {
+		return
+	}
+	in.unproven[reason]++
+	now := time.Now()
+	if reason == packet.DropUnsigned && in.cfg.Auth.Mode == vrrp.AuthReceiveOnly ||
+		!r.limit.allow(limitKey{instance: in.cfg.Name, text: "unproven", reason: reason, source: src}, now) {
+		return
+	}
+	r.ports.Observer.Dropped(Drop{Instance: in.cfg.Name, Source: src, Reason: reason, Count: in.unproven[reason], Accepted: true})
+}
+
 // patched counts an advert in packet.FormPatched and says once which peer sends them.
 func (r *Router) patched(in *instance, src netip.Addr) {
 	in.patchedCount++
@@ -336,7 +354,7 @@ func (r *Router) admit(in *instance, a *packet.Advert, src netip.Addr, ttl uint8
 	if _, own := r.own[src]; own {
 		return packet.DropOwnSource
 	}
-	return in.machine.Admit(a, src, ttl)
+	return in.machine.Admit(time.Now(), a, src, ttl)
 }
 
 // drop counts an advert that is not acted on and reports it now and then.

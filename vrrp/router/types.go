@@ -1,7 +1,9 @@
 package router
 
 import (
+	"bytes"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -76,12 +78,14 @@ type Endpoint struct {
 	Peers      []netip.Addr
 	TTL        uint8
 	PatchedToo bool // accept packet.FormPatched from Peers
+
+	Keys packet.Keys // of auth_hmac; nil: none
 }
 
 // Equal reports whether a and b are the same in every field.
 func (a Endpoint) Equal(b Endpoint) bool {
-	peers := slices.Equal(a.Peers, b.Peers)
-	return peers && a.Instance == b.Instance && a.Interface == b.Interface && a.Index == b.Index && a.IPv6 == b.IPv6 &&
+	lists := slices.Equal(a.Peers, b.Peers) && maps.EqualFunc(a.Keys, b.Keys, bytes.Equal)
+	return lists && a.Instance == b.Instance && a.Interface == b.Interface && a.Index == b.Index && a.IPv6 == b.IPv6 &&
 		a.Group == b.Group && a.VRID == b.VRID && a.Local == b.Local && a.TTL == b.TTL && a.PatchedToo == b.PatchedToo
 }
 
@@ -133,7 +137,7 @@ type Announcer interface {
 // Observer hears what happened.
 type Observer interface {
 	Transition(t TransitionEvent)
-	// Dropped reports a received advert that was not acted on, at most once a
+	// Dropped reports a received advert that was not acted on, or should not be, at most once a
 	// minute for an instance, reason and source; Status counts all of them.
 	Dropped(d Drop)
 	// Priority reports an effective priority that trackers have changed, or that an
@@ -177,6 +181,9 @@ type Drop struct {
 	Source   netip.Addr
 	Reason   packet.DropReason
 	Count    uint64 // drops of this instance and reason so far
+	// Accepted says that it was acted on all the same: it has no good signature, and
+	// the mode of auth_hmac lets it pass.
+	Accepted bool
 }
 
 // Note is something an operator should know.
@@ -198,7 +205,10 @@ type InstanceStatus struct {
 	Received  uint64     // adverts acted on
 	Masters   uint64     // times the instance became MASTER
 	Patched   uint64     // of those: with a checksum in packet.FormPatched
-	Drops     map[packet.DropReason]uint64
+	// Unproven counts, of those, the ones without good signature, in a mode of
+	// auth_hmac that accepts them; nil: none.
+	Unproven map[packet.DropReason]uint64
+	Drops    map[packet.DropReason]uint64
 	// Foreign is the last sender on our VRID that shares no address with us, the
 	// sign of another cluster with the same VRID; ForeignAt is when it was heard.
 	Foreign   netip.Addr

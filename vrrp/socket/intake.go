@@ -113,6 +113,7 @@ type intake struct {
 	vrids   vridSet
 	watched vridSet
 	patched atomic.Pointer[map[uint8][]netip.Addr]
+	keys    atomic.Pointer[map[uint8]*packet.Authenticator]
 
 	free  chan *Received
 	made  int
@@ -140,6 +141,17 @@ func (in *intake) SetWatched(vrids []uint8) { in.watched.set(vrids) }
 // call at any time.
 func (in *intake) SetPatched(peers map[uint8][]netip.Addr) { in.patched.Store(&peers) }
 
+// SetKeys replaces the keys of auth_hmac by virtual router id. Adverts of those
+// without are refused when they are signed; of the others every good one is
+// delivered, and says itself what its signature is worth. Safe to call at any time.
+func (in *intake) SetKeys(keys map[uint8]packet.Keys) {
+	all := make(map[uint8]*packet.Authenticator, len(keys))
+	for vrid, k := range keys {
+		all[vrid] = packet.NewAuthenticator(k)
+	}
+	in.keys.Store(&all)
+}
+
 // take returns a free Received, or nil if all are out.
 func (in *intake) take() *Received {
 	select {
@@ -166,7 +178,7 @@ func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, deliver
 		return
 	}
 	r := in.spare
-	if reason := r.Advert.DecodePatched(message, src, dst, in.firstPeers(src, message)); reason != packet.DropNone {
+	if reason := in.decode(&r.Advert, src, dst, message); reason != packet.DropNone {
 		in.onDrop(in.key, src, reason)
 		return
 	}
@@ -204,6 +216,21 @@ func (in *intake) destined(dst netip.Addr, message []byte) (packet.DropReason, b
 		return packet.DropUnknownVRID, false
 	}
 	return packet.DropNone, true
+}
+
+// decode reads a message with what is known of its virtual router.
+func (in *intake) decode(a *packet.Advert, src, dst netip.Addr, message []byte) packet.DropReason {
+	first := in.firstPeers(src, message)
+	if keys := in.keys.Load(); keys != nil && len(message) > 1 {
+		if x := (*keys)[message[1]]; x != nil {
+			return a.DecodeAuth(message, src, dst, first, x)
+		}
+	}
+	reason := a.DecodePatched(message, src, dst, first)
+	if reason == packet.DropLength && packet.HasTrailer(message, in.key.IPv6) {
+		return packet.DropSigned
+	}
+	return reason
 }
 
 // firstPeers returns the addresses that DecodePatched may try for src.

@@ -74,7 +74,8 @@ func TestReceiveRefuses(t *testing.T) {
 		packet.DropVersion:  {2, 0},
 		packet.DropType:     {1, 0},
 		packet.DropShort:    {1, 0},
-		packet.DropLength:   {4 + 7, 3},
+		packet.DropLength:   {4 + 1, 2},
+		packet.DropSigned:   {6, 1},
 		packet.DropCount:    {1, 0},
 	} {
 		if got := [2]int{e4.drops.count(reason), e6.drops.count(reason)}; got != want {

@@ -40,6 +40,7 @@ func routerInstance(c *conf.Instance) router.Instance {
 	}
 	return router.Instance{
 		Config: vrrp.Config{
+			Auth: auth(&c.HMAC),
 			Name: c.Name, Interface: c.Interface, VRID: c.VRID, Version: c.Version, IPv6: c.IPv6,
 			Priority: c.Priority, AdvertInterval: c.AdvertInterval, DownTimerAdverts: c.DownTimerAdverts,
 			Grouped: c.SyncGroup != "", NoPreempt: c.NoPreempt, WantMaster: c.WantMaster, LowerPrioNoAdvert: c.LowerPrioNoAdv,
@@ -51,6 +52,22 @@ func routerInstance(c *conf.Instance) router.Instance {
 		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
 		TrackFiles: routerTracks(c.TrackFiles), TrackProcesses: routerTracks(c.TrackProcesses),
 	}
+}
+
+// authModes are the modes of auth_hmac, in conf's spelling.
+var authModes = map[string]vrrp.AuthMode{
+	"enforce": vrrp.AuthEnforce, "permissive": vrrp.AuthPermissive, "receive-only": vrrp.AuthReceiveOnly,
+}
+
+func auth(c *conf.HMAC) *vrrp.Auth {
+	if len(c.Keys) == 0 {
+		return nil
+	}
+	a := &vrrp.Auth{Mode: authModes[c.Mode], Keys: packet.Keys{}, Active: c.Active, Monotonic: c.Monotonic, Window: c.Window}
+	for _, k := range c.Keys {
+		a.Keys[k.ID] = []byte(k.Secret)
+	}
+	return a
 }
 
 func routerTracks(refs []conf.TrackRef) []router.Track {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,6 +179,13 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropVersion:      "advert from %s dropped: it is neither VRRP version 2 nor 3 (CARP uses the same protocol number)",
 	packet.DropType:         "advert from %s dropped: it is a VRRP message of an unknown type; its sender is faulty",
 	packet.DropOwner:        "advert from %s ignored: it claims addresses that we own (owner_ignore_adverts)",
+	packet.DropUnsigned:     "advert from %s dropped: it is not signed; give that director auth_hmac with our keys, or set mode = \"permissive\" here until it has",
+	packet.DropSigned:       "advert from %s dropped: it is signed (auth_hmac), and we have no keys; set auth_hmac here too",
+	packet.DropTrailer:      "advert from %s dropped: its signature is of an unknown kind; its sender is faulty, or newer than this version",
+	packet.DropKeyID:        "advert from %s dropped: it is signed with a key whose id is not in auth_hmac here; list that key here before it becomes active there",
+	packet.DropHMAC:         "advert from %s dropped: its signature is wrong; compare the keys of auth_hmac on both, or somebody forges adverts",
+	packet.DropStale:        "advert from %s dropped: it was signed at another time than ours by more than time_window; set the clocks of both (NTP), or somebody replays adverts",
+	packet.DropReplay:       "advert from %s dropped: it was signed earlier than one that was heard already; somebody replays adverts, or the clock there was set back",
 	packet.DropNotPeer:      "advert from %s dropped: it is none of the unicast peers; add it to unicast_peer, or find out who pretends to be a director",
 	packet.DropTTLRange:     "advert from %s dropped: its TTL is outside min_ttl..max_ttl of that unicast_peer; the way to it has changed, or it is forged",
 	packet.DropByMulticast:  "advert from %s arrived by multicast, unicast configured: here unicast_peer is set; set it on that director too, or take it out here",
@@ -206,6 +214,9 @@ func usual(reason packet.DropReason) bool {
 // Dropped implements router.Observer.
 func (o *observer) Dropped(d router.Drop) {
 	text := dropText(d.Reason, d.Source)
+	if d.Accepted {
+		text = strings.Replace(text, " dropped: ", " accepted, as auth_hmac has not mode = \"enforce\": ", 1)
+	}
 	if usual(d.Reason) {
 		o.log.Debug(text, zap.String("instance", d.Instance))
 		return

@@ -43,6 +43,7 @@ type way struct {
 	link *link
 	to   []netip.Addr // the group, or the peers
 	ttl  uint8
+	auth *packet.Authenticator // nil: nothing is signed
 }
 
 // link is one socket with its goroutine, which opens, reads and closes it.
@@ -61,6 +62,18 @@ type wants struct {
 	vrids   []uint8
 	watched []uint8 // they speak unicast: by multicast nothing should come
 	patched map[uint8][]netip.Addr
+	keys    map[uint8]packet.Keys
+}
+
+// key takes the keys of a virtual router, if it has any.
+func (w *wants) key(e router.Endpoint) {
+	if len(e.Keys) == 0 {
+		return
+	}
+	if w.keys == nil {
+		w.keys = map[uint8]packet.Keys{}
+	}
+	w.keys[e.VRID] = e.Keys
 }
 
 func newSender(ctx context.Context, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
@@ -84,7 +97,7 @@ func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) e
 	var failed error
 	for i, dst := range w.to {
 		// Each copy has a checksum of its own: the destination is in it.
-		b, err := a.AppendTo(s.buf[:0], src, dst)
+		b, err := w.append(s.buf[:0], a, src, dst)
 		if err == nil {
 			s.buf = b[:0]
 			err = c.SendCopy(src, dst, w.ttl, i, b)
@@ -94,6 +107,14 @@ func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) e
 		}
 	}
 	return failed
+}
+
+// append encodes an advert, signed if it is to be.
+func (w *way) append(b []byte, a *packet.Advert, src, dst netip.Addr) ([]byte, error) {
+	if a.Signed && w.auth != nil {
+		return a.AppendSigned(b, src, dst, w.auth)
+	}
+	return a.AppendTo(b, src, dst)
 }
 
 // explainSend adds the remedy to the errors that have one.
@@ -115,6 +136,7 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	wanted := map[socket.Key]wants{}
 	for _, e := range endpoints {
 		w := wanted[e.Multicast()]
+		w.key(e)
 		if !e.Local.IsValid() {
 			w.vrids = append(w.vrids, e.VRID)
 			wanted[e.Multicast()] = w
@@ -123,6 +145,7 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 		w.watched = append(w.watched, e.VRID)
 		wanted[e.Multicast()] = w
 		w = wanted[e.Unicast()]
+		w.key(e)
 		w.vrids = append(w.vrids, e.VRID)
 		if e.PatchedToo {
 			if w.patched == nil {
@@ -144,9 +167,12 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	clear(s.byInstance)
 	failed := map[string]error{}
 	for _, e := range endpoints {
-		w := way{s.links[e.Multicast()], []netip.Addr{e.Group}, packet.TTL}
+		w := way{link: s.links[e.Multicast()], to: []netip.Addr{e.Group}, ttl: packet.TTL}
 		if e.Local.IsValid() {
-			w = way{s.links[e.Unicast()], e.Peers, e.TTL}
+			w = way{link: s.links[e.Unicast()], to: e.Peers, ttl: e.TTL}
+		}
+		if len(e.Keys) > 0 {
+			w.auth = packet.NewAuthenticator(e.Keys)
 		}
 		s.byInstance[e.Instance] = w
 		if err := w.link.status(); err != nil {
@@ -223,6 +249,7 @@ func (l *link) apply() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.conn.Load(); c != nil {
+		c.SetKeys(l.wants.keys)
 		c.SetPatched(l.wants.patched)
 		c.SetWatched(l.wants.watched)
 		c.SetVRIDs(l.wants.vrids)

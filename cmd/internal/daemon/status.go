@@ -116,6 +116,9 @@ func instanceStatus(r router.InstanceStatus) status.Instance {
 	if r.Patched > 0 {
 		i.Counters["adverts_patched_checksum"] = int64(r.Patched)
 	}
+	for reason, n := range r.Unproven {
+		i.Counters["adverts_unproven_"+reason.String()] = int64(n)
+	}
 	for reason, n := range r.Drops {
 		i.Counters["adverts_dropped_"+reason.String()] = int64(n)
 	}
