@@ -199,11 +199,11 @@ func TestAuthSendersAreBounded(t *testing.T) {
 func TestAuthSequenceAlwaysGrows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := newAuthPair(t, func(a *Auth) { a.Monotonic = rapid.Bool().Draw(r, "monotonic") })
-		sender, accepted := p.now, map[uint64]bool{}
+		accepted := map[uint64]bool{}
 		var sent []packet.Advert
 		for range rapid.IntRange(1, 60).Draw(r, "steps") {
 			p.now = p.now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(r, "ms")) * time.Millisecond)
-			sender = p.now.Add(time.Duration(rapid.IntRange(-8000, 8000).Draw(r, "skew")) * time.Millisecond)
+			sender := p.now.Add(time.Duration(rapid.IntRange(-8000, 8000).Draw(r, "skew")) * time.Millisecond)
 			sent = append(sent, p.advert(sender))
 			a := sent[rapid.IntRange(0, len(sent)-1).Draw(r, "which")]
 			if p.backup.Admit(p.now, &a, p.from, 255) == packet.DropNone {

@@ -82,6 +82,8 @@ type arrival struct {
 type inbox struct {
 	mu  sync.Mutex
 	got []arrival
+
+	unproven []packet.DropReason // of each
 }
 
 func (in *inbox) deliver(r *Received) {
@@ -90,7 +92,14 @@ func (in *inbox) deliver(r *Received) {
 	in.got = append(in.got, arrival{
 		r.Advert.Priority, r.Src, r.Dst, r.TTL, r.Advert.Addrs[0], r.Interface, r.IPv6, r.At,
 	})
+	in.unproven = append(in.unproven, r.Advert.Unproven)
 	r.Release()
+}
+
+func (in *inbox) proofs() []packet.DropReason {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.Clone(in.unproven)
 }
 
 func (in *inbox) all() []arrival {
