@@ -97,6 +97,9 @@ func (b *builder) strict(v *values, in *Instance) {
 	if v.given("authentication") {
 		breaks("authentication", "a password", "RFC 3768 §5.3.6 took authentication out, RFC 9568 has no field for it")
 	}
+	if v.given("auth_hmac") {
+		breaks("auth_hmac", "signed adverts", "RFC 9568 §9 has no authentication in VRRP itself")
+	}
 	if in.PreemptDelay > 0 {
 		breaks("preempt_delay", "a delay of the preemption", "RFC 9568 §6.1 knows Preempt_Mode true or false, and no delay")
 	}
