@@ -89,7 +89,8 @@ func failOver(t *testing.T, vip netip.Addr) {
 	if from.Before(cut.Add(-slack)) || from.After(cut.Add(slack)) {
 		t.Errorf("the outage began %v after the cut", from.Sub(cut))
 	}
-	if lostFor := time.Duration(len(lab.LostProbes(probes))) * time.Millisecond; lostFor > gap+slack || lostFor < gap/2 {
+	// The user-mode kernel does not keep up a thousand pings a second.
+	if lostFor := time.Duration(len(lab.LostProbes(probes))) * time.Millisecond; lostFor > gap+slack || lostFor < gap/2 && !uml.Inside() {
 		t.Errorf("lost %d probes at 1 kHz in an outage of %v", len(lab.LostProbes(probes)), gap)
 	}
 	answered := lab.Answered(probes)
@@ -117,13 +118,17 @@ func TestFaultTools(t *testing.T) {
 	vip := lab.VIP()
 	l := lab.New(t, "d1", "d2", "cl")
 	d1, d2 := l.Node("d1"), l.Node("d2")
+	interval := 100 * time.Millisecond
+	if uml.Inside() {
+		interval = 500 * time.Millisecond // one CPU for all of them
+	}
 	conf := func(prio int) string {
-		return lab.KeepalivedConf("", lab.Instance{Priority: prio, Interval: 100 * time.Millisecond, VIPs: []netip.Addr{vip}})
+		return lab.KeepalivedConf("", lab.Instance{Priority: prio, Interval: interval, VIPs: []netip.Addr{vip}})
 	}
 	k1 := d1.Keepalived(conf(200))
 	l.WaitOwner(vip, 10*time.Second, "d1")
 	d2.Keepalived(conf(100)).WaitLog("Entering BACKUP STATE", 10*time.Second)
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(5 * interval)
 
 	drop := l.Drop(d1, d2, lab.VRRP4)
 	l.WaitOwner(vip, 5*time.Second, "d1", "d2")
@@ -145,6 +150,7 @@ func TestFaultTools(t *testing.T) {
 	d1.LinkUp(0)
 	l.WaitOwner(vip, 5*time.Second, "d1")
 
+	time.Sleep(5 * interval)
 	k1.Kill()
 	l.WaitOwner(vip, 5*time.Second, "d1", "d2") // a killed daemon leaves its address
 	if k1.Running() {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,7 +138,9 @@ func (p *Process) signalTree(s syscall.Signal) time.Time {
 	if !p.Running() {
 		pids = pids[1:]
 	}
-	for _, pid := range pids {
+	// Children first: one that is not stopped yet must not hear of its parent's
+	// death before its own.
+	for _, pid := range slices.Backward(pids) {
 		_ = unix.Kill(pid, s) // ended meanwhile is fine
 	}
 	return at
