@@ -73,7 +73,8 @@ func TestSocketsAreOpenedAside(t *testing.T) {
 	bad := router.Endpoint{Instance: "bad", Interface: "eth99", Index: 9999, Group: socket.Group4, VRID: 51}
 	want := func(e router.Endpoint, opened bool) {
 		t.Helper()
-		if err := s.Sync([]router.Endpoint{e})[e.Instance]; !errors.Is(err, router.ErrOpening) {
+		// The goroutine of the socket may have been quicker than we.
+		if err := s.Sync([]router.Endpoint{e})[e.Instance]; !errors.Is(err, router.ErrOpening) && (err == nil) != opened {
 			t.Errorf("%s: at first %v", e.Instance, err)
 		}
 		select {
