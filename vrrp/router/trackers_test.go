@@ -1,9 +1,12 @@
 package router
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"vipd/vrrp"
 )
@@ -95,5 +98,71 @@ func TestTrackProcess(t *testing.T) {
 		d1.router.TrackProcess("web", false)
 		synctest.Wait()
 		d1.wantState(vrrp.Fault, "process web does not run as it should")
+	})
+}
+
+// TestTrackersProperty: whatever trackers say, the weights are those of a plain
+// reading of the manual, an instance is at fault exactly when one of them says so,
+// and the effective priority stays within 1..254.
+func TestTrackersProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := New(Ports{})
+		var in instance
+		weight, fault, pending := 0, false, false
+		plain := func(w int, reverse, ok bool) {
+			if w == 0 {
+				fault = fault || ok == reverse
+			} else if w > 0 == ok {
+				if reverse {
+					w = -w
+				}
+				weight += w
+			}
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "scripts") {
+			tr := Track{Name: fmt.Sprint(i), Weight: rapid.IntRange(-253, 253).Draw(t, "weight"), Reverse: rapid.Bool().Draw(t, "reverse")}
+			in.cfg.TrackScripts = append(in.cfg.TrackScripts, tr)
+			in.cfg.TrackProcesses = append(in.cfg.TrackProcesses, tr)
+			for _, kind := range []trackerKind{trackScript, trackProcess} {
+				if !rapid.Bool().Draw(t, "known") {
+					pending = pending || tr.Weight == 0
+					continue
+				}
+				ok := rapid.Bool().Draw(t, "ok")
+				r.results[tracker{kind, tr.Name}] = verdict(ok)
+				plain(tr.Weight, tr.Reverse, ok)
+			}
+		}
+		for i := range rapid.IntRange(0, 4).Draw(t, "files") {
+			tr := Track{Name: fmt.Sprint(i), Weight: rapid.OneOf(rapid.IntRange(-3, 3), rapid.IntRange(-1<<31+1, 1<<31-1)).Draw(t, "weight"), Reverse: rapid.Bool().Draw(t, "reverse")}
+			in.cfg.TrackFiles = append(in.cfg.TrackFiles, tr)
+			if !rapid.Bool().Draw(t, "known") {
+				pending = true
+				continue
+			}
+			value := rapid.OneOf(rapid.IntRange(-300, 300), rapid.IntRange(-1<<31+1, 1<<31-1)).Draw(t, "value")
+			r.results[tracker{trackFile, tr.Name}] = value
+			product := value * tr.Weight
+			if tr.Reverse {
+				product = -product
+			}
+			switch {
+			case tr.Weight == 0:
+				fault = fault || (value == 0) == tr.Reverse
+			case product <= -254:
+				fault = true
+			default:
+				weight += min(product, 255)
+			}
+		}
+		var env vrrp.Env
+		r.track(&in, &env)
+		if env.Weight != weight || (len(env.Faults) > 0) != fault || (env.Pending != "") != pending {
+			t.Fatalf("weight %d, faults %q, pending %q; want %d, %v, %v", env.Weight, env.Faults, env.Pending, weight, fault, pending)
+		}
+		priority := uint8(rapid.IntRange(1, 254).Draw(t, "priority"))
+		if got := vrrp.EffectivePriority(priority, env.Weight); got < 1 || got > 254 {
+			t.Fatalf("effective priority %d", got)
+		}
 	})
 }
