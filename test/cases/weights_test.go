@@ -74,7 +74,7 @@ func TestO32PriorityAfterReload(t *testing.T) {
 	d1, seen := l.Node("d1"), l.Node("cl").Capture()
 	d1.LinkDown(1)
 	script := func(name, command string) string {
-		return fmt.Sprintf("\n[vrrp_script.%s]\nscript = [\"/bin/sh\", \"-c\", %q]\ninterval = 0.3\ntimeout = 0.25\n", name, command)
+		return fmt.Sprintf("\n[vrrp_script.%s]\nscript = [\"/bin/sh\", \"-c\", %q]\ninterval = 0.3\ntimeout = 10\n", name, command)
 	}
 	conf := func(priority int, lines ...string) string {
 		return withPriority(priority, lines...) + script("good", "sleep 0.1") + script("bad", "sleep 0.1; exit 1")
