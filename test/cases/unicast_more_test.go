@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,4 +119,27 @@ unicast_peer = ["10.9.0.1", "10.9.0.2", "10.9.0.3"]
 	l.Eventually(15*time.Second, "each director owns two addresses", spread(2, 2, 2))
 	daemons[2].Stop(5 * time.Second)
 	l.Eventually(5*time.Second, "the other two share its addresses", spread(3, 3))
+}
+
+// A source that another machine has, too, is none: adverts from it would be taken for
+// the other's.
+func TestO08SourceOfAnother(t *testing.T) {
+	t.Parallel()
+	f := families()[1]
+	l := lab.New(t, "d1", "d2", "r1")
+	d1, r1 := l.Node("d1"), l.Node("r1")
+	d1.Sysctl("net/ipv6/conf/eth0/accept_dad", "1")
+	d1.Sysctl("net/ipv6/conf/eth0/dad_transmits", "1")
+	in := unicastInstance(f, d1, 100, l.Node("d2"))
+	in.Extra = []string{"unicast_src_ip " + r1.Addr6().String()}
+	v := d1.Vipd(lab.VipdConf("", in))
+	d1.IP("addr add " + r1.Addr6().String() + "/64 dev eth0")
+	v.WaitLog("the configured source address may not be used: another machine has "+r1.Addr6().String()+" too|the configured source address may not be used: .* waits", 10*time.Second)
+	l.Eventually(10*time.Second, "the reason of FAULT", func() bool {
+		i := v.Status().Instance(f.instance)
+		return i.State == "FAULT" && strings.Contains(i.Reason, "another machine has "+r1.Addr6().String()+" too")
+	})
+	if d1.Has(f.vip) {
+		t.Error("d1 has the virtual address")
+	}
 }

@@ -150,6 +150,9 @@ func (l *Link) Source6(skip func(netip.Addr) bool) netip.Addr {
 	return netip.Addr{}
 }
 
+// DADFailed reports whether another machine was found to have the address.
+func (a *Addr) DADFailed() bool { return a.Flags&unix.IFA_F_DADFAILED != 0 }
+
 // Tentative6 returns an own IPv6 link-local address that is not usable, as
 // duplicate address detection (RFC 4862 §5.4) still runs or has failed.
 func (l *Link) Tentative6(skip func(netip.Addr) bool) (a netip.Addr, failed bool) {
@@ -157,7 +160,7 @@ func (l *Link) Tentative6(skip func(netip.Addr) bool) (a netip.Addr, failed bool
 		a := &l.Addrs[i]
 		ip := a.Prefix.Addr()
 		if a.Tentative && ip.Is6() && ip.IsLinkLocalUnicast() && a.Proto != Proto && (skip == nil || !skip(ip)) {
-			return ip, a.Flags&unix.IFA_F_DADFAILED != 0
+			return ip, a.DADFailed()
 		}
 	}
 	return netip.Addr{}, false

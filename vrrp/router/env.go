@@ -220,9 +220,13 @@ func (r *Router) source(in *instance) (netip.Addr, string) {
 	l := r.links[in.cfg.Interface]
 	if src := in.cfg.Source; src.IsValid() {
 		for _, name := range slices.Sorted(maps.Keys(r.links)) {
-			if slices.Contains(r.links[name].Addrs, src) {
-				return src, ""
+			if !slices.Contains(r.links[name].Addrs, src) {
+				continue
 			}
+			if failed, unready := r.links[name].Unready[src]; unready {
+				return netip.Addr{}, "the configured source address may not be used: " + dadText(src, failed)
+			}
+			return src, ""
 		}
 		return netip.Addr{}, fmt.Sprintf("the configured source address %v is on no interface", src)
 	}
@@ -234,7 +238,7 @@ func (r *Router) source(in *instance) (netip.Addr, string) {
 	if !src.IsValid() || !in.cfg.Owner() && slices.Contains(in.cfg.Addresses, src) {
 		reason := fmt.Sprintf("%s has no %s", in.cfg.Interface, what)
 		if in.cfg.IPv6 && l.Tentative6.IsValid() {
-			return netip.Addr{}, reason + " that may be used: " + dadText(&l)
+			return netip.Addr{}, reason + " that may be used: " + dadText(l.Tentative6, l.Duplicate6)
 		}
 		if a := r.onlyVirtual(&l, in.cfg.IPv6); a.IsValid() {
 			reason += fmt.Sprintf(" of its own: %v is a virtual address", a)
@@ -244,12 +248,12 @@ func (r *Router) source(in *instance) (netip.Addr, string) {
 	return src, ""
 }
 
-// dadText says why the link-local address of l is not used yet.
-func dadText(l *Link) string {
-	if l.Duplicate6 {
-		return fmt.Sprintf("another machine has %v too (duplicate address detection failed)", l.Tentative6)
+// dadText says why an IPv6 address is not used yet.
+func dadText(a netip.Addr, failed bool) string {
+	if failed {
+		return fmt.Sprintf("another machine has %v too (duplicate address detection failed)", a)
 	}
-	return fmt.Sprintf("%v waits for duplicate address detection", l.Tentative6)
+	return fmt.Sprintf("%v waits for duplicate address detection", a)
 }
 
 // onlyVirtual returns a virtual address that could be the source if it were the

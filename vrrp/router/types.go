@@ -59,7 +59,10 @@ type Link struct {
 	// with Duplicate6, found another owner; invalid: none.
 	Tentative6 netip.Addr
 	Duplicate6 bool
-	hold       string // why it does not count as up yet
+	// Unready are those of Addrs of which the same is true: with the value true
+	// another owner was found. May be nil.
+	Unready map[netip.Addr]bool
+	hold    string // why it does not count as up yet
 }
 
 // Endpoint is what one instance needs of the sockets.

@@ -88,6 +88,29 @@ func TestUnicastNeverFallsBack(t *testing.T) {
 	})
 }
 
+// TestConfiguredSourceWaitsForDAD: an address that is there but may not be used yet is
+// no source; when another machine has it that is said.
+func TestConfiguredSourceWaitsForDAD(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		src := netip.MustParseAddr("2001:db8:9::1")
+		d1 := n.boot("d1", config(200, unicastTo("2001:db8:9::2"), func(in *Instance) {
+			in.IPv6, in.Source, in.Addresses = true, src, []netip.Addr{netip.MustParseAddr("2001:db8:9::100")}
+		}))
+		for _, failed := range []bool{false, true} {
+			l := link(2, "fe80::1", src.String())
+			l.Unready = map[netip.Addr]bool{src: failed}
+			d1.setLinks(map[string]Link{"eth0": l})
+			d1.wantState(vrrp.Fault, map[bool]string{
+				false: "the configured source address may not be used: 2001:db8:9::1 waits for duplicate address detection",
+				true:  "may not be used: another machine has 2001:db8:9::1 too",
+			}[failed])
+		}
+		d1.setLinks(map[string]Link{"eth0": link(2, "fe80::1", src.String())})
+		n.run(5 * time.Second)
+		n.wantOwners("d1")
+	})
+}
+
 // TestUnicastFollowsItsSource: with a new source address the socket is another one, and
 // the instance stays what it is.
 func TestUnicastFollowsItsSource(t *testing.T) {

@@ -67,7 +67,14 @@ func (f *feed) routerLinks(s host.State) map[string]router.Link {
 		}
 		r.Tentative6, r.Duplicate6 = l.Tentative6(f.virtual)
 		for i := range l.Addrs {
-			r.Addrs[i] = l.Addrs[i].Prefix.Addr()
+			a := &l.Addrs[i]
+			r.Addrs[i] = a.Prefix.Addr()
+			if a.Tentative {
+				if r.Unready == nil {
+					r.Unready = map[netip.Addr]bool{}
+				}
+				r.Unready[a.Prefix.Addr()] = a.DADFailed()
+			}
 		}
 		out[name] = r
 	}
