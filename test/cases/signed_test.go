@@ -157,7 +157,7 @@ func TestSignedForgeryAndReplay(t *testing.T) {
 				recorded := seen.WaitAdvert(5*time.Second, f.vrid, f.source(d1), time.Now()).Raw
 
 				forged := r1.Frame(lab.Speech{Src: f.source(r1), VRID: f.vrid, Priority: 255, Interval: checksumInterval, Addrs: f.vips})
-				flood := r1.Flood(1000, forged)
+				flood := r1.Flood(300, forged)
 				p := &pair{Lab: l, t: t}
 				if protect {
 					p.owns(f, d1, 2*time.Second)
@@ -275,16 +275,16 @@ func TestSignedFlood(t *testing.T) {
 
 	quiet := l.Node("d2").CaptureOn("eth0", fromHost(d1.Addr())...)
 	from := time.Now()
-	flood := r1.Flood(20000, bad)
+	flood := r1.Flood(5000, bad)
 	(&pair{Lab: l, t: t}).owns(f, d1, 3*time.Second)
 	until := time.Now()
 	flood.Stop()
 	adverts := lab.Between(lab.From(quiet.Adverts(f.vrid), d1.Addr()), from, until)
-	if n, want := len(adverts), int(until.Sub(from)/checksumInterval); n < want*8/10 || n > want*12/10 {
+	if n, want := len(adverts), int(until.Sub(from)/checksumInterval); n < want*2/3 || n > want*4/3 {
 		t.Errorf("%d adverts of d1 within %v, want about %d", n, until.Sub(from), want)
 	}
 	for _, v := range []*lab.Daemon{v1, v2} {
-		if n := v.Status().Instance(f.instance).Counters["adverts_dropped_hmac"]; n < 5000 {
+		if n := v.Status().Instance(f.instance).Counters["adverts_dropped_hmac"]; n < 1000 {
 			t.Errorf("%s: adverts_dropped_hmac is %d", v.Node.Name, n)
 		}
 	}

@@ -253,19 +253,19 @@ func TestO08SpoofedPriority(t *testing.T) {
 				return r1.Frame(lab.Speech{Src: src, Dst: f.own(to), DstMAC: to.MAC(), VRID: f.vrid, Priority: 255, Addrs: f.vips})
 			}
 			from := time.Now()
-			flood := r1.Flood(2000, forged(f.own(r1), p.d1), forged(f.own(r1), p.d2), forged(f.source(p.cl), p.d1))
+			flood := r1.Flood(500, forged(f.own(r1), p.d1), forged(f.own(r1), p.d2), forged(f.source(p.cl), p.d1))
 			p.owns(f, p.d1, 3*time.Second)
 			until := time.Now()
 			flood.Stop()
 			adverts := lab.Between(lab.From(p.seen.Adverts(f.vrid), f.own(p.d1)), from, until)
-			if n, want := len(adverts), int(until.Sub(from)/unicastInterval); n < want-2 || n > want+2 {
+			if n, want := len(adverts), int(until.Sub(from)/unicastInterval); n < want*2/3 || n > want*4/3 {
 				t.Errorf("%d adverts of d1 within %v, want about %d", n, until.Sub(from), want)
 			}
-			if n := p.v1.Status().Instance(f.instance).Counters["adverts_dropped_not_peer"]; n < 100 {
+			if n := p.v1.Status().Instance(f.instance).Counters["adverts_dropped_not_peer"]; n < 50 {
 				t.Errorf("adverts_dropped_not_peer is %v", n)
 			}
 			// While the forger spoke d2's timer ran on: with d1 gone, it takes over in time.
-			flood = r1.Flood(2000, forged(f.own(r1), p.d2))
+			flood = r1.Flood(500, forged(f.own(r1), p.d2))
 			killed := time.Now()
 			p.v1.Kill()
 			p.seen.WaitAdvert(3*time.Second, f.vrid, f.own(p.d2), killed)

@@ -281,7 +281,11 @@ func (d *dropCounters) add(k socket.Key, src netip.Addr, reason packet.DropReaso
 	if usual(reason) {
 		line = d.log.Debug
 	}
-	line(dropText(reason, src), zap.String("iface", k.Interface), zap.Int64("count", n))
+	where := k.Interface
+	if where == "" {
+		where = k.String() // unicast, by whichever interface
+	}
+	line(dropText(reason, src), zap.String("iface", where), zap.Int64("count", n))
 }
 
 func (d *dropCounters) snapshot(into map[string]int64) {
