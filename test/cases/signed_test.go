@@ -41,7 +41,7 @@ func signedInstance(f family, n *lab.Node, priority, version int, unicast bool, 
 	if unicast {
 		in = unicastInstance(f, n, priority, peers...)
 	}
-	in.Version = version
+	in.Version, in.Interval = version, unicastInterval
 	if version == 2 {
 		in.Interval = time.Second
 	}
@@ -156,7 +156,7 @@ func TestSignedForgeryAndReplay(t *testing.T) {
 				v2.WaitState(f.instance, "BACKUP", 5*time.Second)
 				recorded := seen.WaitAdvert(5*time.Second, f.vrid, f.source(d1), time.Now()).Raw
 
-				forged := r1.Frame(lab.Speech{Src: f.source(r1), VRID: f.vrid, Priority: 255, Interval: checksumInterval, Addrs: f.vips})
+				forged := r1.Frame(lab.Speech{Src: f.source(r1), VRID: f.vrid, Priority: 255, Interval: unicastInterval, Addrs: f.vips})
 				flood := r1.Flood(300, forged)
 				p := &pair{Lab: l, t: t}
 				if protect {
@@ -212,7 +212,7 @@ func TestSignedIntroductionAndRotation(t *testing.T) {
 			} {
 				for i, n := range nodes {
 					daemons[i].Reload(signed(signedInstance(f, n, 200-100*i, 3, false), step[0], step[1]))
-					time.Sleep(4 * checksumInterval)
+					time.Sleep(3 * unicastInterval)
 				}
 			}
 			for _, o := range owners.Stop() {
@@ -280,7 +280,7 @@ func TestSignedFlood(t *testing.T) {
 	until := time.Now()
 	flood.Stop()
 	adverts := lab.Between(lab.From(quiet.Adverts(f.vrid), d1.Addr()), from, until)
-	if n, want := len(adverts), int(until.Sub(from)/checksumInterval); n < want*2/3 || n > want*4/3 {
+	if n, want := len(adverts), int(until.Sub(from)/unicastInterval); n < want*2/3 || n > want*4/3 {
 		t.Errorf("%d adverts of d1 within %v, want about %d", n, until.Sub(from), want)
 	}
 	for _, v := range []*lab.Daemon{v1, v2} {

@@ -19,7 +19,7 @@ import (
 // in FAULT, and neither falls back to multicast. When one side speaks unicast and
 // the other multicast, both name it.
 
-const unicastInterval = 200 * time.Millisecond
+const unicastInterval = 400 * time.Millisecond
 
 // own is the address that a node is known to its peers by.
 func (f family) own(n *lab.Node) netip.Addr {
