@@ -60,6 +60,7 @@ type instance struct {
 	fit     bool // its interface is up and has the base address that it had
 	users   []*user
 	queue   []*entry // additions to do, in order
+	fresh   []*user  // of a term of wanting that has just begun: not looked at yet
 }
 
 // user is one instance's use of one address.
@@ -151,6 +152,7 @@ func (b *book) judge() {
 
 // state takes in a snapshot. It says nothing about entries that changed after its reading began.
 func (b *book) state(now time.Time, s State) {
+	b.freshenAll(now)
 	if s.began().Before(b.last.began()) {
 		return
 	}
@@ -269,6 +271,7 @@ func (b *book) repairable(e *entry, u *user) bool {
 }
 
 func (b *book) evaluateAll(now time.Time) {
+	b.freshenAll(now)
 	for _, in := range b.order {
 		for _, u := range in.users {
 			b.evaluate(now, u.entry)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,9 @@ import (
 
 // releaseTime bounds Release.
 const releaseTime = 2 * time.Second
+
+// firstPause is how long after the last first address another one counts as the first of a takeover.
+const firstPause = 100 * time.Millisecond
 
 // quiet is the least time between two log lines of one kind about one instance.
 const quiet = 10 * time.Second
@@ -43,6 +47,7 @@ type Manager struct {
 	logged      map[logKey]time.Time
 	fileFailed  bool
 	stateFailed bool
+	presentAt   time.Time // when the last first address was told; of Run's goroutine
 }
 
 type logKey struct {
@@ -272,6 +277,12 @@ func (m *Manager) report() {
 		switch {
 		case ev.kind == eventPresent && m.cb.Present != nil:
 			m.cb.Present(ev.instance, ev.address, ev.link)
+			// Whoever announces the first one goes first: with all processors
+			// busy (the watcher reads what is added here) it would have to wait.
+			if now := time.Now(); now.Sub(m.presentAt) > firstPause {
+				m.presentAt = now
+				runtime.Gosched()
+			}
 		case ev.kind == eventLost && m.cb.Lost != nil:
 			m.cb.Lost(ev.instance, ev.address)
 		case ev.kind == eventFought && m.cb.Fought != nil:

@@ -121,7 +121,10 @@ func (b *book) nextRemoval(now time.Time) (job, bool) {
 
 // nextAddition takes one addition, from each instance in turn.
 func (b *book) nextAddition(now time.Time) (job, bool) {
-	for len(b.ring) > 0 {
+	for len(b.ring) > 0 || b.freshenMore(now) {
+		if len(b.ring) == 0 {
+			continue
+		}
 		in := b.ring[0]
 		b.ring = b.ring[1:]
 		if len(in.queue) == 0 {

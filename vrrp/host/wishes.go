@@ -7,6 +7,7 @@ import (
 
 // configure replaces all sets. What is the same before and after is not touched.
 func (b *book) configure(now time.Time, sets []Set) {
+	b.freshenAll(now)
 	old, told := b.instances, b.forgetUsers()
 	b.instances = make(map[string]*instance, len(sets))
 	b.order = nil
@@ -30,7 +31,10 @@ func (b *book) configure(now time.Time, sets []Set) {
 		}
 	}
 	for _, in := range begun {
-		b.begin(in)
+		in.hadBase = b.base(in)
+		for _, u := range in.users {
+			u.begin()
+		}
 	}
 	for _, e := range b.entries {
 		if u := e.active(); u != nil && e.present && e.ours {
@@ -104,25 +108,59 @@ func (b *book) want(now time.Time, name string, wanted bool) {
 		return
 	}
 	in.wanted = wanted
-	if wanted {
-		b.begin(in)
+	if !wanted {
+		in.fresh = nil
+		b.judge()
+		for _, u := range in.users {
+			b.evaluate(now, u.entry)
+		}
+		return
 	}
+	in.hadBase = b.base(in)
 	b.judge()
-	for _, u := range in.users {
+	in.fresh = in.users
+	b.freshen(now, in, firstFresh)
+}
+
+const (
+	firstFresh = 1  // of a thousand wanted addresses the first is added before the others are looked at
+	moreFresh  = 64 // as many are then looked at whenever there is nothing to add
+)
+
+// freshen begins the term of wanting for the next n uses of an instance.
+func (b *book) freshen(now time.Time, in *instance, n int) {
+	n = min(n, len(in.fresh))
+	for _, u := range in.fresh[:n] {
+		u.begin()
 		b.evaluate(now, u.entry)
+	}
+	in.fresh = in.fresh[n:]
+}
+
+// freshenMore looks at more of what was asked for, and reports whether there was any.
+func (b *book) freshenMore(now time.Time) bool {
+	any := false
+	for _, in := range b.order {
+		if len(in.fresh) > 0 {
+			b.freshen(now, in, moreFresh)
+			any = true
+		}
+	}
+	return any
+}
+
+func (b *book) freshenAll(now time.Time) {
+	for b.freshenMore(now) {
 	}
 }
 
 // begin starts a new term of wanting: past fights and errors are forgiven, everything present is told again.
-func (b *book) begin(in *instance) {
-	in.hadBase = b.base(in)
-	for _, u := range in.users {
-		u.told = false
-		e := u.entry
-		e.losses, e.fought, e.dropped = nil, false, false
-		if !e.present {
-			e.was, e.backoff, e.retryAt, e.err = false, 0, time.Time{}, nil
-		}
+func (u *user) begin() {
+	u.told = false
+	e := u.entry
+	e.losses, e.fought, e.dropped = nil, false, false
+	if !e.present {
+		e.was, e.backoff, e.retryAt, e.err = false, 0, time.Time{}, nil
 	}
 }
 
