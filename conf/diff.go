@@ -26,64 +26,115 @@ func (c Change) String() string {
 }
 
 // Diff returns what a reload from old to new changes, in the order of the
-// tables in a file. It is empty when the two do the same, even when the files
-// were written differently.
-func Diff(old, new *Config) []Change {
-	var changes []Change
-	if !reflect.DeepEqual(old.Global, new.Global) {
+// tables in a file, what is removed last. It is empty when the two do the same,
+// even when the files were written differently.
+func Diff(old, new *Config) []Change { return changes(old.sections(), new.sections()) }
+
+// changes compares two lists of sections.
+func changes(old, new []section) []Change {
+	before := make(map[string]section, len(old))
+	for _, s := range old {
+		before[s.object] = s
+	}
+	var all []Change
+	for _, s := range new {
+		o, ok := before[s.object]
+		if delete(before, s.object); !ok {
+			all = append(all, Change{Object: s.object, Kind: "added"})
+			continue
+		}
 		var d details
-		d.add("router_id", old.Global.RouterID, new.Global.RouterID)
-		d.add("vrrp_startup_delay", old.Global.StartupDelay, new.Global.StartupDelay)
-		d.add("vrrp_delay_after_boot", old.Global.DelayAfterBoot, new.Global.DelayAfterBoot)
-		d.add("script_user", old.Global.ScriptUser.String(), new.Global.ScriptUser.String())
-		d.add("enable_script_security", old.Global.ScriptSecurity, new.Global.ScriptSecurity)
-		d.events(old.Global, new.Global)
-		changes = append(changes, Change{"global_defs", "changed", d})
-	}
-	var d details
-	if d.list("interface_up_down_delays", texts(old.LinkDelays), texts(new.LinkDelays)); len(d) > 0 {
-		changes = append(changes, Change{"interfaces", "changed", d})
-	}
-	changes = append(changes, diffNamed("vrrp_script", old.Scripts, new.Scripts, func(s Script) string { return s.Name }, diffScript)...)
-	changes = append(changes, diffNamed("vrrp_track_file", old.TrackFiles, new.TrackFiles, func(f TrackFile) string { return f.Name }, diffTrackFile)...)
-	changes = append(changes, diffNamed("vrrp_track_process", old.TrackProcesses, new.TrackProcesses, func(p TrackProcess) string { return p.Name }, diffTrackProcess)...)
-	changes = append(changes, diffNamed("vrrp_sync_group", old.SyncGroups, new.SyncGroups, func(g SyncGroup) string { return g.Name }, diffGroup)...)
-	changes = append(changes, diffNamed("vrrp_instance", old.Instances, new.Instances, func(i Instance) string { return i.Name }, diffInstance)...)
-	return append(changes, diffNamed("virtual_server", old.VirtualServers, new.VirtualServers, serviceID, diffServer)...)
-}
-
-// serviceID tells services apart: by what they are, not by their names.
-func serviceID(vs VirtualServer) string { return serviceText(&vs) }
-
-// diffNamed compares two lists of objects with names.
-func diffNamed[T any](kind string, old, new []T, name func(T) string, compare func(a, b T) details) []Change {
-	before := make(map[string]T, len(old))
-	for _, o := range old {
-		before[name(o)] = o
-	}
-	after := make(map[string]bool, len(new))
-	var changes []Change
-	for _, n := range new {
-		id := name(n)
-		after[id] = true
-		if o, ok := before[id]; !ok {
-			changes = append(changes, Change{Object: kind + " " + id, Kind: "added"})
-		} else if d := compare(o, n); len(d) > 0 {
-			changes = append(changes, Change{kind + " " + id, "changed", d})
+		d.section(o, s)
+		if len(d) > 0 {
+			all = append(all, Change{s.object, "changed", d})
 		}
 	}
-	for _, o := range old {
-		if id := name(o); !after[id] {
-			changes = append(changes, Change{Object: kind + " " + id, Kind: "removed"})
+	for _, s := range old {
+		if _, ok := before[s.object]; ok {
+			all = append(all, Change{Object: s.object, Kind: "removed"})
 		}
 	}
-	return changes
+	return all
 }
 
 // details gathers the changes of one object.
 type details []string
 
-// add notes a key whose value is no longer the same.
+// section compares two sections of one object.
+func (d *details) section(a, b section) {
+	d.settings("", a.settings, b.settings)
+	parts := changes(a.parts, b.parts)
+	for _, c := range parts {
+		text := c.Object + " " + c.Kind
+		if len(c.Details) > 0 {
+			text = c.Object + " (" + strings.Join(c.Details, ", ") + ")"
+		}
+		*d = append(*d, text)
+	}
+	object := func(s section) string { return s.object }
+	if len(parts) == 0 && !slices.Equal(each(a.parts, object), each(b.parts, object)) {
+		kind, _, _ := strings.Cut(b.parts[0].object, " ")
+		*d = append(*d, kind+" in another order")
+	}
+}
+
+// settings compares two lists of settings; the prefix is of their keys.
+func (d *details) settings(prefix string, a, b []setting) {
+	find := func(list []setting, key string) any {
+		i := slices.IndexFunc(list, func(s setting) bool { return s.key == key })
+		if i < 0 {
+			return nil
+		}
+		return list[i].value
+	}
+	for _, s := range b {
+		d.value(prefix+s.key, find(a, s.key), s.value)
+	}
+	for _, s := range a {
+		if !slices.ContainsFunc(b, func(o setting) bool { return o.key == s.key }) {
+			d.value(prefix+s.key, s.value, nil)
+		}
+	}
+}
+
+// value notes that a key no longer has the same value; nil: it is not there.
+func (d *details) value(key string, a, b any) {
+	a, b = bare(a), bare(b)
+	if reflect.DeepEqual(a, b) {
+		return
+	}
+	either := b
+	if b == nil {
+		either = a
+	}
+	switch either.(type) {
+	case hidden:
+		*d = append(*d, key+" changed")
+	case list, lines, inlines:
+		d.list(key, entriesOf(a), entriesOf(b))
+	case inline:
+		x, _ := a.(inline)
+		y, _ := b.(inline)
+		d.settings(key+".", x, y)
+	case Command:
+		x, _ := a.(Command)
+		y, _ := b.(Command)
+		d.add(key, x.Argv, y.Argv)
+		d.add(key+" user", x.User.String(), y.User.String())
+	default:
+		d.add(key, a, b)
+	}
+}
+
+// bare returns the value itself, written or not.
+func bare(value any) any {
+	if u, ok := value.(unwritten); ok {
+		return u.value
+	}
+	return value
+}
+
+// add notes a value that is no longer the same.
 func (d *details) add(key string, a, b any) {
 	if x, y := detail(a), detail(b); x != y {
 		*d = append(*d, key+" "+x+" -> "+y)
@@ -91,34 +142,47 @@ func (d *details) add(key string, a, b any) {
 }
 
 // detail shows a value.
-func detail(v any) string {
-	switch v := v.(type) {
+func detail(value any) string {
+	text := ""
+	switch v := value.(type) {
+	case nil:
 	case bool:
+		text = "off"
 		if v {
-			return "on"
+			text = "on"
 		}
-		return "off"
 	case time.Duration:
 		return shortTime(v)
 	case []string:
 		if len(v) > 0 {
-			return quoteAll(v)
+			text = quoteAll(v)
 		}
-		return "none"
 	case netip.Addr:
-		if !v.IsValid() {
-			return "none"
+		if v.IsValid() {
+			text = v.String()
 		}
 	case netip.AddrPort:
-		if !v.IsValid() {
-			return "none"
-		}
-	case string:
-		if v == "" {
-			return "none"
-		}
+		text = endpointText(v)
+	default:
+		text = fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
+	if text == "" {
+		return "none"
+	}
+	return text
+}
+
+// entriesOf returns the entries of a list.
+func entriesOf(value any) []string {
+	switch v := value.(type) {
+	case list:
+		return v
+	case lines:
+		return v
+	case inlines:
+		return each(v, inline.toml)
+	}
+	return nil
 }
 
 // list notes entries that came and went, or that only the order changed.
@@ -146,183 +210,4 @@ func (d *details) list(key string, a, b []string) {
 }
 
 // texts returns the String of every entry.
-func texts[T fmt.Stringer](list []T) []string {
-	all := make([]string, len(list))
-	for i, x := range list {
-		all[i] = x.String()
-	}
-	return all
-}
-
-// diffScript compares two scripts.
-func diffScript(a, b Script) (d details) {
-	d.add("script", a.Argv, b.Argv)
-	d.add("interval", a.Interval, b.Interval)
-	d.add("timeout", a.Timeout, b.Timeout)
-	d.add("weight", a.Weight, b.Weight)
-	d.add("reverse", a.Reverse, b.Reverse)
-	d.add("rise", a.Rise, b.Rise)
-	d.add("fall", a.Fall, b.Fall)
-	d.add("init_fail", a.InitFail, b.InitFail)
-	d.add("user", a.User.String(), b.User.String())
-	return d
-}
-
-// diffTrackFile compares two files.
-func diffTrackFile(a, b TrackFile) (d details) {
-	d.add("file", a.Path, b.Path)
-	d.add("weight", a.Weight, b.Weight)
-	d.add("reverse", a.Reverse, b.Reverse)
-	d.add("init_file", a.Init, b.Init)
-	d.add("init_file value", a.InitValue, b.InitValue)
-	d.add("init_file overwrite", a.Overwrite, b.Overwrite)
-	return d
-}
-
-// diffTrackProcess compares two kinds of processes.
-func diffTrackProcess(a, b TrackProcess) (d details) {
-	d.add("process", a.Argv, b.Argv)
-	d.add("match", a.Match, b.Match)
-	d.add("weight", a.Weight, b.Weight)
-	d.add("reverse", a.Reverse, b.Reverse)
-	d.add("quorum", a.Quorum, b.Quorum)
-	d.add("quorum_max", a.QuorumMax, b.QuorumMax)
-	d.add("fork_delay", a.ForkDelay, b.ForkDelay)
-	d.add("terminate_delay", a.TerminateDelay, b.TerminateDelay)
-	return d
-}
-
-// diffGroup compares two sync groups.
-func diffGroup(a, b SyncGroup) (d details) {
-	d.list("group", a.Members, b.Members)
-	d.notify(a.Notify, b.Notify)
-	return d
-}
-
-// diffInstance compares two instances.
-func diffInstance(a, b Instance) (d details) {
-	d.add("interface", a.Interface, b.Interface)
-	d.add("vrrp_sync_group", a.SyncGroup, b.SyncGroup)
-	d.add("virtual_router_id", a.VRID, b.VRID)
-	d.add("version", a.Version, b.Version)
-	d.add("family", family(a.IPv6), family(b.IPv6))
-	d.add("priority", a.Priority, b.Priority)
-	d.add("state MASTER", a.WantMaster, b.WantMaster)
-	d.add("advert_int", a.AdvertInterval, b.AdvertInterval)
-	d.add("down_timer_adverts", a.DownTimerAdverts, b.DownTimerAdverts)
-	d.add("nopreempt", a.NoPreempt, b.NoPreempt)
-	d.add("preempt_delay", a.PreemptDelay, b.PreemptDelay)
-	d.add("timer_expired_backup", a.LatePriority, b.LatePriority)
-	d.add("owner_ignore_adverts", a.IgnoreAdverts, b.IgnoreAdverts)
-	if a.AuthPass != b.AuthPass {
-		d = append(d, "authentication changed") // a password has no place in a log
-	}
-	d.diffHMAC(a.HMAC, b.HMAC)
-	d.add("v3_checksum_as_v2", a.ChecksumAsV2, b.ChecksumAsV2)
-	d.add("mcast_dst_ip", a.Group, b.Group)
-	source := "mcast_src_ip"
-	if b.Unicast {
-		source = "unicast_src_ip"
-	}
-	d.add(source, a.Source, b.Source)
-	d.add("unicast", a.Unicast, b.Unicast)
-	d.list("unicast_peer", texts(a.Peers), texts(b.Peers))
-	d.add("unicast_ttl", a.UnicastTTL, b.UnicastTTL)
-	d.add("check_unicast_src", a.CheckUnicastSource, b.CheckUnicastSource)
-	d.add("skip_check_adv_addr", a.SkipCheckAddr, b.SkipCheckAddr)
-	d.add("lower_prio_no_advert", a.LowerPrioNoAdv, b.LowerPrioNoAdv)
-	d.list("virtual_ipaddress", texts(a.VIPs), texts(b.VIPs))
-	d.list("virtual_ipaddress_excluded", texts(a.Excluded), texts(b.Excluded))
-	d.add("garp_master_delay", a.Announce.MasterDelay, b.Announce.MasterDelay)
-	d.add("garp_master_repeat", a.Announce.MasterRepeat, b.Announce.MasterRepeat)
-	d.add("garp_master_refresh", a.Announce.Refresh, b.Announce.Refresh)
-	d.add("garp_master_refresh_repeat", a.Announce.RefreshRepeat, b.Announce.RefreshRepeat)
-	d.add("garp_lower_prio_delay", a.Announce.LowerPrioDelay, b.Announce.LowerPrioDelay)
-	d.add("garp_lower_prio_repeat", a.Announce.LowerPrioRepeat, b.Announce.LowerPrioRepeat)
-	d.add("garp_interval", a.Announce.GARPInterval, b.Announce.GARPInterval)
-	d.add("gna_interval", a.Announce.GNAInterval, b.Announce.GNAInterval)
-	d.list("track_interface", texts(a.TrackInterfaces), texts(b.TrackInterfaces))
-	d.list("track_script", texts(a.TrackScripts), texts(b.TrackScripts))
-	d.list("track_file", texts(a.TrackFiles), texts(b.TrackFiles))
-	d.list("track_process", texts(a.TrackProcesses), texts(b.TrackProcesses))
-	d.notify(a.Notify, b.Notify)
-	return d
-}
-
-// diffServer compares two services with the same key.
-func diffServer(a, b VirtualServer) (d details) {
-	d.add("name", a.Name, b.Name)
-	d.add("lvs_sched", a.Scheduler, b.Scheduler)
-	d.add("lvs_method", a.Method, b.Method)
-	d.add("persistence_timeout", a.Persistence, b.Persistence)
-	d.add("persistence_granularity", a.Granularity, b.Granularity)
-	d.add("quorum", a.Quorum, b.Quorum)
-	d.add("inhibit_on_failure", a.Inhibit, b.Inhibit)
-	d.add("sorry_server", sorryText(a.Sorry), sorryText(b.Sorry))
-	server := func(rs RealServer) string { return endpointText(rs.Address) }
-	for _, c := range diffNamed("real_server", a.RealServers, b.RealServers, server, diffReal) {
-		text := c.Object + " " + c.Kind
-		if len(c.Details) > 0 {
-			text = c.Object + " (" + strings.Join(c.Details, ", ") + ")"
-		}
-		d = append(d, text)
-	}
-	if len(d) == 0 && !slices.EqualFunc(a.RealServers, b.RealServers, func(x, y RealServer) bool { return x.Address == y.Address }) {
-		d = append(d, "real servers in another order")
-	}
-	return d
-}
-
-// sorryText shows a sorry server.
-func sorryText(s *Sorry) string {
-	if s == nil {
-		return ""
-	}
-	return endpointText(s.Address) + " " + s.Method
-}
-
-// diffReal compares two real servers with the same address.
-func diffReal(a, b RealServer) (d details) {
-	d.add("lvs_method", a.Method, b.Method)
-	d.add("weight", a.Weight, b.Weight)
-	d.add("inhibit_on_failure", a.Inhibit, b.Inhibit)
-	if len(a.Checks) != len(b.Checks) {
-		return append(d, fmt.Sprintf("checks %d -> %d", len(a.Checks), len(b.Checks)))
-	}
-	for i := range a.Checks {
-		d = append(d, diffCheck(a.Checks[i], b.Checks[i])...)
-	}
-	return d
-}
-
-// diffCheck compares two checks.
-func diffCheck(a, b Check) (d details) {
-	d.add("check", a.Kind, b.Kind)
-	d.add("connect to", a.Target, b.Target)
-	d.add("bindto", a.Bind, b.Bind)
-	d.add("connect_timeout", a.ConnectTimeout, b.ConnectTimeout)
-	d.add("delay_loop", a.DelayLoop, b.DelayLoop)
-	d.add("retry", a.Retry, b.Retry)
-	d.add("delay_before_retry", a.DelayBeforeRetry, b.DelayBeforeRetry)
-	d.add("warmup", a.Warmup, b.Warmup)
-	d.add("virtualhost", a.VirtualHost, b.VirtualHost)
-	d.add("http_protocol", a.HTTPProtocol, b.HTTPProtocol)
-	d.add("sni_name", a.SNI, b.SNI)
-	d.list("url", texts(a.URLs), texts(b.URLs))
-	return d
-}
-
-// String returns the page with what is expected of it.
-func (u URL) String() string {
-	text := u.Path
-	if u.VirtualHost != "" {
-		text = u.VirtualHost + text
-	}
-	if u.StatusCodes != nil {
-		text += " status_code " + statusText(u.StatusCodes)
-	}
-	if u.Digest != "" {
-		text += " digest " + u.Digest
-	}
-	return text
-}
+func texts[T fmt.Stringer](list []T) []string { return each(list, T.String) }

@@ -19,8 +19,8 @@ func load(t *testing.T, name string) *Config {
 	return c
 }
 
-// lines returns the changes as text.
-func lines(changes []Change) string {
+// linesOf returns the changes as text.
+func linesOf(changes []Change) string {
 	var b strings.Builder
 	for _, c := range changes {
 		b.WriteString(c.String() + "\n")
@@ -37,7 +37,7 @@ func TestDiffOfNothing(t *testing.T) {
 			t.Fatal(diags.Text())
 		}
 		if changes := Diff(c, again); len(changes) > 0 {
-			t.Errorf("%s:\n%s", name, lines(changes))
+			t.Errorf("%s:\n%s", name, linesOf(changes))
 		}
 	}
 }
@@ -69,10 +69,14 @@ func TestDiffSeesEveryField(t *testing.T) {
 
 // visit calls leaf for every field that holds a value.
 func visit(v reflect.Value, path string, leaf func(path string, v reflect.Value)) {
-	switch v.Interface().(type) {
+	switch x := v.Interface().(type) {
 	case netip.Addr, netip.AddrPort, netip.Prefix:
 		leaf(path, v)
 		return
+	case Command:
+		if len(x.Argv) == 0 {
+			return // whoever runs no command
+		}
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -171,10 +175,10 @@ TCP_CHECK = {}
 real_server = [{ address = "10.0.0.21" }]
 `
 	const want = `vrrp_script chk changed: interval 1s -> 500ms, timeout 1s -> 500ms
-vrrp_instance VI_1 changed: priority 100 -> 150, authentication changed, virtual_ipaddress +203.0.113.13/32 dev eth1 -203.0.113.11/32 dev eth0
-vrrp_instance VI_2 removed
-virtual_server tcp 203.0.113.10:80 changed: real_server 10.0.0.21:80 (weight 1 -> 5, retry 1 -> 3), real_server 10.0.0.23:80 added, real_server 10.0.0.22:80 removed
+vrrp_instance VI_1 changed: priority 100 -> 150, virtual_ipaddress +203.0.113.13/32 dev eth1 -203.0.113.11/32 dev eth0, authentication.auth_pass changed
+virtual_server tcp 203.0.113.10:80 changed: real_server 10.0.0.21:80 (weight 1 -> 5, TCP_CHECK (retry 1 -> 3)), real_server 10.0.0.23:80 added, real_server 10.0.0.22:80 removed
 virtual_server tcp 203.0.113.10:443 added
+vrrp_instance VI_2 removed
 `
 	a, diags := loadText([]byte(before))
 	if a == nil {
@@ -184,7 +188,7 @@ virtual_server tcp 203.0.113.10:443 added
 	if b == nil {
 		t.Fatal(diags.Text())
 	}
-	if got := lines(Diff(a, b)); got != want {
+	if got := linesOf(Diff(a, b)); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }

@@ -14,8 +14,10 @@
 // (build_spread.go); who gets which priority is the business of conf/spread.
 //
 // To add a key: a line in its block in schema*.go, a field in config.go that the
-// builder fills, a line in print*.go and diff.go, and the files in testdata that
-// the tests then ask for.
+// builder fills, a line in the list of its object in section*.go (TOML and Diff
+// follow from it), and the files in testdata that the tests then ask for. To add a
+// kind of object: a block in schema*.go, a type in config.go, its section method,
+// and a line in Config.sections.
 //
 // The package is pure: it reads through the fs.FS it is given and has no other
 // effect.

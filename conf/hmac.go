@@ -166,30 +166,26 @@ func (b *builder) hmac(v *values, in *Instance) {
 	slices.SortFunc(in.HMAC.Keys, func(a, b HMACKey) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// hmacTOML writes auth_hmac.
-func (p *printer) hmacTOML(h HMAC) {
-	if len(h.Keys) == 0 {
-		return
-	}
-	keys := make([]string, len(h.Keys))
-	for i, k := range h.Keys {
-		keys[i] = strconv.Itoa(int(k.ID)) + " hex:" + hex.EncodeToString([]byte(k.Secret))
-	}
+// settings lists auth_hmac.
+func (h HMAC) settings() []setting {
 	replay := "time"
 	if h.Monotonic {
 		replay = "monotonic"
 	}
-	p.raw("auth_hmac", fmt.Sprintf("{ key = %s, active_key = %d, anti_replay = %q, time_window = %s, mode = %q }",
-		quoteAll(keys), h.Active, replay, timeTOML(h.Window), h.Mode))
+	var table any = inline{
+		{"key", hidden{list(each(h.Keys, HMACKey.line))}},
+		{"active_key", h.Active},
+		{"anti_replay", replay},
+		{"time_window", h.Window},
+		{"mode", h.Mode},
+	}
+	if len(h.Keys) == 0 {
+		table = unwritten{table}
+	}
+	return []setting{{"auth_hmac", table}}
 }
 
-// diffHMAC compares auth_hmac; keys have no place in a log.
-func (d *details) diffHMAC(a, b HMAC) {
-	if !slices.Equal(a.Keys, b.Keys) {
-		*d = append(*d, "auth_hmac keys changed")
-	}
-	d.add("auth_hmac mode", a.Mode, b.Mode)
-	d.add("auth_hmac active_key", a.Active, b.Active)
-	d.add("auth_hmac anti_replay monotonic", a.Monotonic, b.Monotonic)
-	d.add("auth_hmac time_window", a.Window, b.Window)
+// line returns the key as an entry of key, secret and all.
+func (k HMACKey) line() string {
+	return strconv.Itoa(int(k.ID)) + " hex:" + hex.EncodeToString([]byte(k.Secret))
 }

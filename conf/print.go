@@ -13,87 +13,80 @@ import (
 // Warnings, and for Spreads: a vip_spread comes out as the instances that it makes
 // on this machine. Passwords are in it.
 func (c *Config) TOML() string {
-	p := &printer{}
-	p.linkDelays(c.LinkDelays)
-	p.table("[global_defs]")
-	p.text("router_id", c.Global.RouterID)
-	p.delay("vrrp_startup_delay", c.Global.StartupDelay)
-	p.delay("vrrp_delay_after_boot", c.Global.DelayAfterBoot)
-	p.user("script_user", c.Global.ScriptUser)
-	p.flag("enable_script_security", c.Global.ScriptSecurity)
-	p.events(c.Global)
-	for _, s := range c.Scripts {
-		p.script(s)
+	var b strings.Builder
+	for _, s := range c.sections() {
+		s.write(&b)
 	}
-	for _, f := range c.TrackFiles {
-		p.trackFile(f)
-	}
-	for _, t := range c.TrackProcesses {
-		p.trackProcess(t)
-	}
-	for _, in := range c.Instances {
-		p.instance(in)
-	}
-	for _, g := range c.SyncGroups {
-		p.table("[" + join("vrrp_sync_group", g.Name) + "]")
-		p.raw("group", quoteAll(g.Members))
-		p.commands(g.Notify)
-	}
-	for _, vs := range c.VirtualServers {
-		p.server(vs)
-	}
-	return p.String()
+	return b.String()
 }
 
-// printer writes TOML.
-type printer struct{ strings.Builder }
-
-// table opens a table.
-func (p *printer) table(header string) {
-	if p.Len() > 0 {
-		p.WriteByte('\n')
+// write writes the table and those below it.
+func (s section) write(b *strings.Builder) {
+	if s.header != "" {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(s.header + "\n")
 	}
-	p.WriteString(header + "\n")
-}
-
-// raw writes a key whose value is TOML already.
-func (p *printer) raw(key, value string) { p.WriteString(key + " = " + value + "\n") }
-
-// text writes a string, unless it is empty.
-func (p *printer) text(key, value string) {
-	if value != "" {
-		p.raw(key, quote(value))
+	for _, k := range s.settings {
+		if k.written() {
+			b.WriteString(k.toml() + "\n")
+		}
+	}
+	for _, p := range s.parts {
+		p.write(b)
 	}
 }
 
-func (p *printer) num(key string, n int)            { p.raw(key, strconv.Itoa(n)) }
-func (p *printer) flag(key string, on bool)         { p.raw(key, strconv.FormatBool(on)) }
-func (p *printer) time(key string, d time.Duration) { p.raw(key, timeTOML(d)) }
+// toml returns the setting as TOML.
+func (s setting) toml() string { return s.key + " = " + valueTOML(s.value) }
 
-// delay writes a time, unless it is 0.
-func (p *printer) delay(key string, d time.Duration) {
-	if d > 0 {
-		p.time(key, d)
+// valueTOML returns a value as TOML.
+func valueTOML(value any) string {
+	switch v := value.(type) {
+	case string:
+		return quote(v)
+	case time.Duration:
+		return timeTOML(v)
+	case netip.Addr:
+		return quote(v.String())
+	case netip.AddrPort:
+		return quote(endpointText(v))
+	case []string:
+		return quoteAll(v)
+	case list:
+		return quoteAll(v)
+	case lines:
+		return onePerLine(each(v, quote))
+	case inline:
+		return v.toml()
+	case inlines:
+		return onePerLine(each(v, inline.toml))
+	case Command:
+		if v.User.Name == "" {
+			return quoteAll(v.Argv)
+		}
+		return inline{{"script", v.Argv}, {"user", v.User.Name}, {"group", v.User.Group}}.toml()
+	case hidden:
+		return valueTOML(v.value)
 	}
+	return fmt.Sprint(value) // a number or a bool
 }
 
-// linkDelays writes interface_up_down_delays.
-func (p *printer) linkDelays(delays []LinkDelay) {
-	if len(delays) > 0 {
-		p.raw("interface_up_down_delays", quoteAll(texts(delays)))
+// toml returns the table as TOML.
+func (t inline) toml() string {
+	var keys []string
+	for _, k := range t {
+		if k.written() {
+			keys = append(keys, k.toml())
+		}
 	}
+	return "{ " + strings.Join(keys, ", ") + " }"
 }
 
-// String returns the line of interface_up_down_delays.
-func (d LinkDelay) String() string {
-	return d.Interface + " " + seconds(d.Down) + " " + seconds(d.Up)
-}
-
-// command writes an argument vector, unless it is empty.
-func (p *printer) command(key string, argv []string) {
-	if len(argv) > 0 {
-		p.raw(key, quoteAll(argv))
-	}
+// onePerLine returns an array.
+func onePerLine(entries []string) string {
+	return "[\n  " + strings.Join(entries, ",\n  ") + ",\n]"
 }
 
 // timeTOML returns a time as TOML: whole seconds as a number, else a string.
@@ -124,160 +117,4 @@ func quote(s string) string {
 }
 
 // quoteAll returns a TOML array of strings.
-func quoteAll(list []string) string {
-	quoted := make([]string, len(list))
-	for i, s := range list {
-		quoted[i] = quote(s)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-// script writes a vrrp_script.
-func (p *printer) script(s Script) {
-	p.table("[" + join("vrrp_script", s.Name) + "]")
-	p.command("script", s.Argv)
-	p.time("interval", s.Interval)
-	p.time("timeout", s.Timeout)
-	p.weight(s.Weight, s.Reverse)
-	p.num("rise", s.Rise)
-	p.num("fall", s.Fall)
-	p.flag("init_fail", s.InitFail)
-	p.user("user", s.User)
-}
-
-// reverse returns " reverse" or nothing.
-func reverse(on bool) string {
-	if on {
-		return " reverse"
-	}
-	return ""
-}
-
-// instance writes a vrrp_instance.
-func (p *printer) instance(in Instance) {
-	path := join("vrrp_instance", in.Name)
-	p.table("[" + path + "]")
-	state := "BACKUP"
-	if in.WantMaster {
-		state = "MASTER"
-	}
-	p.text("state", state)
-	p.text("interface", in.Interface)
-	p.num("virtual_router_id", int(in.VRID))
-	p.num("version", int(in.Version))
-	p.num("priority", int(in.Priority))
-	p.time("advert_int", in.AdvertInterval)
-	p.num("down_timer_adverts", in.DownTimerAdverts)
-	p.flag("nopreempt", in.NoPreempt)
-	p.delay("preempt_delay", in.PreemptDelay)
-	if in.LatePriority > 0 {
-		p.num("timer_expired_backup", int(in.LatePriority))
-	}
-	if in.IgnoreAdverts {
-		p.flag("owner_ignore_adverts", true)
-	}
-	p.flag("v3_checksum_as_v2", in.ChecksumAsV2)
-	p.text("mcast_dst_ip", in.Group.String())
-	p.unicastTOML(in)
-	if in.Source.IsValid() && !in.Unicast {
-		p.text("mcast_src_ip", in.Source.String())
-	}
-	p.flag("skip_check_adv_addr", in.SkipCheckAddr)
-	p.flag("lower_prio_no_advert", in.LowerPrioNoAdv)
-	if len(in.VIPs)+len(in.Excluded) == 0 {
-		p.flag("no_virtual_ipaddress", true)
-	}
-	p.vips("virtual_ipaddress", in.VIPs)
-	p.vips("virtual_ipaddress_excluded", in.Excluded)
-	p.announce(in.Announce)
-	p.tracks("track_interface", in.TrackInterfaces)
-	p.tracks("track_script", in.TrackScripts)
-	p.tracks("track_file", in.TrackFiles)
-	p.tracks("track_process", in.TrackProcesses)
-	p.notify(in.Notify)
-	p.hmacTOML(in.HMAC)
-	if in.AuthPass != "" {
-		p.raw("authentication", `{ auth_type = "PASS", auth_pass = `+quote(in.AuthPass)+" }")
-	}
-}
-
-// announce writes the GARP settings.
-func (p *printer) announce(a Announce) {
-	p.time("garp_master_delay", a.MasterDelay)
-	p.num("garp_master_repeat", a.MasterRepeat)
-	p.time("garp_master_refresh", a.Refresh)
-	p.num("garp_master_refresh_repeat", a.RefreshRepeat)
-	p.time("garp_lower_prio_delay", a.LowerPrioDelay)
-	p.num("garp_lower_prio_repeat", a.LowerPrioRepeat)
-	p.time("garp_interval", a.GARPInterval)
-	p.time("gna_interval", a.GNAInterval)
-}
-
-// String returns the address as a line of virtual_ipaddress, with every option
-// that matters.
-func (v VIP) String() string {
-	line := v.Prefix.String()
-	if v.Dev != "" {
-		line += " dev " + v.Dev
-	}
-	if v.Label != "" {
-		line += " label " + v.Label
-	}
-	if v.Scope != "global" {
-		line += " scope " + v.Scope
-	}
-	if v.Broadcast.IsValid() {
-		line += " brd " + v.Broadcast.String()
-	}
-	if v.NoPrefixRoute {
-		line += " noprefixroute"
-	}
-	if v.NoTrack {
-		line += " no_track"
-	}
-	if host6 := v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128; v.Deprecated != host6 {
-		if v.Deprecated {
-			line += " preferred_lft 0"
-		} else {
-			line += " preferred_lft forever"
-		}
-	}
-	return line
-}
-
-// vips writes a list of addresses, one a line.
-func (p *printer) vips(key string, vips []VIP) {
-	if len(vips) == 0 {
-		return
-	}
-	p.WriteString(key + " = [\n")
-	for _, v := range vips {
-		p.WriteString("  " + quote(v.String()) + ",\n")
-	}
-	p.WriteString("]\n")
-}
-
-// String returns the reference as a line of track_interface or track_script.
-func (t TrackRef) String() string {
-	return t.Name + " weight " + strconv.Itoa(t.Weight) + reverse(t.Reverse)
-}
-
-// tracks writes track_interface or track_script.
-func (p *printer) tracks(key string, tracks []TrackRef) {
-	if len(tracks) == 0 {
-		return
-	}
-	lines := make([]string, len(tracks))
-	for i, t := range tracks {
-		lines[i] = t.String()
-	}
-	p.raw(key, quoteAll(lines))
-}
-
-// endpointText returns "ADDRESS:PORT", or the address alone for port 0.
-func endpointText(a netip.AddrPort) string {
-	if a.Port() == 0 {
-		return a.Addr().String()
-	}
-	return a.String()
-}
+func quoteAll(list []string) string { return "[" + strings.Join(each(list, quote), ", ") + "]" }

@@ -155,7 +155,7 @@ func TestSpreadGrows(t *testing.T) {
 	after, _ := loadOn("lvs-1", spreadText(names(2), 11, 4, ""))
 	changes := Diff(before, after)
 	if len(changes) != 1 || !strings.Contains(changes[0].String(), "S-03") || !strings.Contains(changes[0].String(), "10.0.0.11") {
-		t.Errorf("%s", lines(changes))
+		t.Errorf("%s", linesOf(changes))
 	}
 	many, _ := loadOn("lvs-1", spreadText(names(2), 200, 100, ""))
 	if first, last := many.Instances[0].Name, many.Instances[99].Name; first != "S-001" || last != "S-100" {

@@ -166,15 +166,19 @@ func (b *builder) peer(p peer, in *Instance) {
 	}
 }
 
-// unicastTOML writes what unicast adds to an instance.
-func (p *printer) unicastTOML(in Instance) {
+// unicastSettings lists what unicast adds to an instance.
+func (in Instance) unicastSettings() []setting {
+	all := []setting{
+		{"unicast_peer", list(texts(in.Peers))},
+		{"unicast_src_ip", in.Source},
+		{"unicast_ttl", in.UnicastTTL},
+		{"check_unicast_src", in.CheckUnicastSource},
+	}
 	if !in.Unicast {
-		return
+		for i := range all {
+			all[i].value = unwritten{all[i].value}
+		}
+		all[1].value = unwritten{}
 	}
-	p.raw("unicast_peer", quoteAll(texts(in.Peers)))
-	if in.Source.IsValid() {
-		p.text("unicast_src_ip", in.Source.String())
-	}
-	p.num("unicast_ttl", int(in.UnicastTTL))
-	p.flag("check_unicast_src", in.CheckUnicastSource)
+	return append(all, setting{"unicast", unwritten{in.Unicast}})
 }
