@@ -19,27 +19,20 @@ type entry struct {
 
 // parseNames reads a list of names.
 func parseNames(f field) (any, bool) {
-	entries, ok := f.entries()
-	var all []entry
-	seen := map[string]bool{}
-	for _, e := range entries {
-		name, text := e.it.value.(string)
-		switch {
-		case !text:
-			e.wrongType("string")
-			ok = false
-		case !validName(name):
-			e.bad("syntax", shown(e.it)+" cannot be a name")
-			ok = false
-		case seen[name]:
-			e.badAt(e.it, e.path, "twice", strconv.Quote(name)+" is listed twice", "keep one of the two entries")
-			ok = false
-		default:
-			seen[name] = true
-			all = append(all, entry{name, e.it, e.path})
-		}
+	return parseEntries(f, field.name, func(e entry) string { return strconv.Quote(e.name) })
+}
+
+// name reads one entry.
+func (f field) name() (entry, bool) {
+	name, ok := f.it.value.(string)
+	switch {
+	case !ok:
+		f.wrongType("string")
+	case !validName(name):
+		ok = false
+		f.bad("syntax", shown(f.it)+" cannot be a name")
 	}
-	return all, ok
+	return entry{name, f.it, f.path}, ok
 }
 
 // membership notes which instance is in which group. It comes before the instances

@@ -41,18 +41,7 @@ var hmacBlock = &block{
 
 // parseHMACKeys reads key.
 func parseHMACKeys(f field) (any, bool) {
-	entries, ok := f.entries()
-	var all []HMACKey
-	for _, e := range entries {
-		k, good := e.hmacKey()
-		if good && slices.ContainsFunc(all, func(o HMACKey) bool { return o.ID == k.ID }) {
-			e.badAt(e.it, e.path, "twice", fmt.Sprintf("key %d is listed twice", k.ID), "keep one of the two entries")
-			good = false
-		}
-		if ok = ok && good; good {
-			all = append(all, k)
-		}
-	}
+	all, ok := parseEntries(f, field.hmacKey, func(k HMACKey) string { return "key " + strconv.Itoa(int(k.ID)) })
 	if ok && len(all) == 0 {
 		return f.bad("syntax", "is empty")
 	}

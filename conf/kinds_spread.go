@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,22 +29,8 @@ type director struct {
 
 // parseDirectors reads the list of directors.
 func parseDirectors(f field) (any, bool) {
-	entries, ok := f.entries()
-	if !ok {
-		return nil, false
-	}
-	var all []director
-	for _, e := range entries {
-		d, good := e.director()
-		if good && slices.ContainsFunc(all, func(o director) bool { return o.name == d.name }) {
-			e.badAt(e.it, e.path, "twice", strconv.Quote(d.name)+" is listed twice", "keep one of the two entries")
-			good = false
-		}
-		if ok = ok && good; good {
-			all = append(all, d)
-		}
-	}
-	if n := len(entries); n == 0 || n > spread.MaxDirectors {
+	all, ok := parseEntries(f, field.director, func(d director) string { return strconv.Quote(d.name) })
+	if n := len(all); ok && (n == 0 || n > spread.MaxDirectors) {
 		return f.bad("count", fmt.Sprintf("there are %d directors", n))
 	}
 	return all, ok

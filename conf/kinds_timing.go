@@ -42,21 +42,7 @@ type linkDelay struct {
 
 // parseDelays reads interface_up_down_delays.
 func parseDelays(f field) (any, bool) {
-	entries, ok := f.entries()
-	var all []linkDelay
-	seen := map[string]bool{}
-	for _, e := range entries {
-		d, good := e.delay()
-		if good && seen[d.Interface] {
-			e.badAt(e.it, e.path, "twice", strconv.Quote(d.Interface)+" is listed twice", "keep one of the two entries")
-			good = false
-		}
-		seen[d.Interface] = true
-		if ok = ok && good; good {
-			all = append(all, d)
-		}
-	}
-	return all, ok
+	return parseEntries(f, field.delay, func(d linkDelay) string { return strconv.Quote(d.Interface) })
 }
 
 // delay reads one entry.

@@ -3,7 +3,6 @@ package conf
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,85 +62,9 @@ type track struct {
 	path     string
 }
 
-// entries returns the entries of an array, or the one value in its place.
-func (f field) entries() ([]field, bool) {
-	if f.it.kind != arrayItem {
-		if _, ok := f.it.value.(string); !ok && f.it.kind != tableItem {
-			f.wrongType("array")
-			return nil, false
-		}
-		return []field{f}, true
-	}
-	all := make([]field, len(f.it.list))
-	for i, e := range f.it.list {
-		all[i] = field{f.c, f.b, f.k, e, f.path + "[" + strconv.Itoa(i) + "]"}
-	}
-	return all, true
-}
-
-// words returns the entry as keepalived's line split into words. A table gives
-// the value of its main key first, then its other keys, each with its value
-// after it; flags are keys that are true or false, and stand alone when true.
-func (f field) words(main string, flags ...string) ([]string, bool) {
-	if s, ok := f.it.value.(string); ok {
-		return strings.Fields(s), true
-	}
-	if f.it.kind != tableItem {
-		f.wrongType("string")
-		return nil, false
-	}
-	first, words, ok := "", []string(nil), true
-	for _, entry := range f.it.keys {
-		name, child := entry.name, entry.it
-		text := ""
-		switch v := child.value.(type) {
-		case string:
-			text = v
-		case int64:
-			text = strconv.FormatInt(v, 10)
-		case bool:
-			if slices.Contains(flags, name) {
-				if v {
-					words = append(words, name)
-				}
-				continue
-			}
-		}
-		if text == "" || blank(text) {
-			f.badAt(child, join(f.path, name), "type", shown(child)+" does not fit here", f.k.must())
-			ok = false
-			continue
-		}
-		if name == main {
-			first = text
-		} else {
-			words = append(words, name, text)
-		}
-	}
-	if first == "" && ok {
-		f.badAt(f.it, f.path, "type", main+" is missing", f.k.must())
-		ok = false
-	}
-	return append([]string{first}, words...), ok
-}
-
 // parseTracks reads track_interface or track_script.
 func parseTracks(f field) (any, bool) {
-	entries, ok := f.entries()
-	var all []track
-	seen := map[string]bool{}
-	for _, e := range entries {
-		t, good := e.track()
-		if good && seen[t.name] {
-			e.badAt(e.it, e.path, "twice", strconv.Quote(t.name)+" is listed twice", "keep one of the two entries")
-			good = false
-		}
-		seen[t.name] = true
-		if ok = ok && good; good {
-			all = append(all, t)
-		}
-	}
-	return all, ok
+	return parseEntries(f, field.track, func(t track) string { return strconv.Quote(t.name) })
 }
 
 // track reads one entry.
@@ -201,17 +124,7 @@ var vipFlags = []string{"noprefixroute", "no_track"}
 var vipLater = []string{"peer", "home", "-nodad", "mngtmpaddr", "autojoin", "use_vmac"}
 
 // parseVIPs reads virtual_ipaddress or virtual_ipaddress_excluded.
-func parseVIPs(f field) (any, bool) {
-	entries, ok := f.entries()
-	var all []vip
-	for _, e := range entries {
-		v, good := e.vip()
-		if ok = ok && good; good {
-			all = append(all, v)
-		}
-	}
-	return all, ok
-}
+func parseVIPs(f field) (any, bool) { return parseEntries(f, field.vip, nil) }
 
 // vip reads one entry.
 func (f field) vip() (vip, bool) {

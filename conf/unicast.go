@@ -20,19 +20,7 @@ type peer struct {
 
 // parsePeers reads unicast_peer.
 func parsePeers(f field) (any, bool) {
-	entries, ok := f.entries()
-	all := []peer{}
-	for _, e := range entries {
-		p, good := e.peer()
-		if good && slices.ContainsFunc(all, func(o peer) bool { return o.Address == p.Address }) {
-			e.badAt(e.it, e.path, "twice", p.Address.String()+" is listed twice", "keep one of the two entries")
-			good = false
-		}
-		if ok = ok && good; good {
-			all = append(all, p)
-		}
-	}
-	return all, ok
+	return parseEntries(f, field.peer, func(p peer) string { return p.Address.String() })
 }
 
 // peer reads one entry.
