@@ -4,15 +4,23 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 )
 
-// Configure sets the wanted instances. One that is as before sees no change;
-// one that is missing is stopped and forgotten. Addresses keep their state,
-// those that are new are announced when they are Present.
-func (p *Planner) Configure(now time.Time, instances []Instance) {
+// group is a Group and the name of its queues.
+type group struct {
+	Group
+	name string
+}
+
+// Configure sets the wanted instances, and the interfaces that share a gap. An
+// instance that is as before sees no change; one that is missing is stopped and
+// forgotten. Addresses keep their state, those that are new are announced when
+// they are Present.
+func (p *Planner) Configure(now time.Time, instances []Instance, groups []Group) {
 	wanted := make(map[string]bool, len(instances))
-	changed := false
+	changed := p.regroup(groups)
 	for _, cfg := range instances {
 		wanted[cfg.Name] = true
 		in := p.instance(cfg.Name)
@@ -36,6 +44,21 @@ func (p *Planner) Configure(now time.Time, instances []Instance) {
 	if changed {
 		p.relist()
 	}
+}
+
+// regroup takes the groups of a new configuration and reports whether they differ.
+func (p *Planner) regroup(groups []Group) bool {
+	before := p.groups
+	p.groups = map[string]*group{}
+	for _, g := range groups {
+		g.Interfaces = slices.Clone(g.Interfaces)
+		for _, name := range g.Interfaces {
+			p.groups[name] = &group{g, strings.Join(g.Interfaces, " ")}
+		}
+	}
+	return !maps.EqualFunc(before, p.groups, func(a, b *group) bool {
+		return a.name == b.name && a.GARPInterval == b.GARPInterval && a.GNAInterval == b.GNAInterval
+	})
 }
 
 func equal(a, b Instance) bool {
@@ -85,20 +108,8 @@ func (p *Planner) retime(now time.Time, in *instance, old Timing) {
 	if !in.active || tm == old {
 		return
 	}
-	switch {
-	case tm.Refresh <= 0:
-		in.refresh = time.Time{}
-	case tm.Refresh != old.Refresh && !in.refresh.IsZero():
-		in.refresh = in.refresh.Add(tm.Refresh - old.Refresh)
-		if in.refresh.Before(now) {
-			in.refresh = now.Add(tm.Refresh)
-		}
-	case in.refresh.IsZero():
-		in.refresh = now.Add(tm.Refresh)
-	}
-	if !in.refresh.IsZero() {
-		p.arm(in.refresh)
-	}
+	in.refresh = p.moved(now, in.refresh, old.Refresh, tm.Refresh)
+	in.extra = p.moved(now, in.extra, old.Extra, tm.Extra)
 	if tm.LowerPrioDelay <= 0 || tm.LowerPrioRepeat <= 0 {
 		in.lowerSecond = time.Time{}
 	}
@@ -107,6 +118,21 @@ func (p *Planner) retime(now time.Time, in *instance, old Timing) {
 			t.second = time.Time{}
 		}
 	}
+}
+
+// moved is when something is due that is done every so often, when that changes:
+// counted from the last time.
+func (p *Planner) moved(now, at time.Time, old, every time.Duration) time.Time {
+	switch {
+	case every <= 0 || at.IsZero():
+		return p.after(now, every, 0)
+	case every != old:
+		if at = at.Add(every - old); at.Before(now) {
+			at = now.Add(every)
+		}
+	}
+	p.arm(at)
+	return at
 }
 
 // sorted lists the instances by name: an order that does not change.

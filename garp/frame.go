@@ -63,8 +63,10 @@ const (
 
 // ARP builds the gratuitous ARP of RFC 9568 §8.1.2 for an IPv4 address:
 // broadcast, sender and target are the address, 42 bytes. The target hardware
-// address is broadcast in both forms, as errata 7947 and common practice have
-// it. The frame is valid until the next call on b.
+// address of a request is broadcast, as errata 7947 and common practice have it;
+// that of a reply is the sender's own (RFC 5944 §4.6, before it RFC 2002 §4.6):
+// Linux takes no other reply for gratuitous. The frame is valid until the next
+// call on b.
 func (b *Builder) ARP(mac MAC, addr netip.Addr, form Form) ([]byte, error) {
 	addr = addr.Unmap()
 	if !addr.Is4() {
@@ -75,9 +77,9 @@ func (b *Builder) ARP(mac MAC, addr netip.Addr, form Form) ([]byte, error) {
 	}
 	b.mac, b.addr4 = mac, addr.As4()
 	b.eth.DstMAC, b.eth.EthernetType = etherBroadcast, layers.EthernetTypeARP
-	b.arp.Operation = layers.ARPRequest
+	b.arp.Operation, b.arp.DstHwAddress = layers.ARPRequest, etherBroadcast
 	if form == Reply {
-		b.arp.Operation = layers.ARPReply
+		b.arp.Operation, b.arp.DstHwAddress = layers.ARPReply, b.mac[:]
 	}
 	if err := gopacket.SerializeLayers(b.buf, gopacket.SerializeOptions{}, &b.eth, &b.arp); err != nil {
 		return nil, fmt.Errorf("building an ARP frame for %s: %w", addr, err)

@@ -69,10 +69,13 @@ func TestFramesMatchCaptures(t *testing.T) {
 	}
 }
 
-func TestReplyFormDiffersInTheOperationOnly(t *testing.T) {
+// RFC 5944 §4.6: both hardware addresses of a reply are the new one. Linux takes no
+// other reply for gratuitous.
+func TestReplyForm(t *testing.T) {
 	addr := netip.MustParseAddr("10.9.0.10")
 	want, _ := hex.DecodeString(frames(t, "garp-plain.txt")["garp1"])
 	want[21] = 2
+	copy(want[32:38], macPlain[:])
 	got, err := NewBuilder().ARP(macPlain, addr, Reply)
 	if err != nil || string(got) != string(want) {
 		t.Errorf("reply form: %x, %v\nwant %x", got, err, want)

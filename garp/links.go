@@ -35,6 +35,8 @@ func (p *Planner) linksChanged(now time.Time, links []Link) {
 		if l.Index == 0 {
 			l = Link{Name: l.Name}
 			delete(p.links, l.Name)
+			delete(p.last, queueKey{l.Name, ARP})
+			delete(p.last, queueKey{l.Name, NA})
 		} else {
 			p.links[l.Name] = l
 		}
@@ -84,11 +86,29 @@ func (p *Planner) outbound(t *target) string {
 }
 
 func (p *Planner) keyOf(t *target) queueKey {
-	name := p.outbound(t)
-	if base := p.links[name].Base; base != "" {
-		name = base
+	return queueKey{p.queueName(p.base(p.outbound(t))), KindOf(t.Address)}
+}
+
+// queueName is the name of the queue of a physical interface.
+func (p *Planner) queueName(base string) string {
+	if g := p.groups[base]; g != nil {
+		return g.name
 	}
-	return queueKey{name, KindOf(t.Address)}
+	return base
+}
+
+// base is the physical interface of one that may sit on another.
+func (p *Planner) base(name string) string {
+	if base := p.links[name].Base; base != "" {
+		return base
+	}
+	return name
+}
+
+// grouped reports whether an interface shares its queue with others.
+func (p *Planner) grouped(name string) bool {
+	g := p.groups[p.base(name)]
+	return g != nil && len(g.Interfaces) > 1
 }
 
 func (p *Planner) queueOf(t *target) *queue {
@@ -97,6 +117,11 @@ func (p *Planner) queueOf(t *target) *queue {
 		return q
 	}
 	q := &queue{key: key}
+	for lane, at := range p.last {
+		if p.queueName(lane.base) == key.base && lane.kind == key.kind && at.After(q.last) {
+			q.last = at // the gap goes on, whatever the queue is called
+		}
+	}
 	p.queues, p.byKey[key] = append(p.queues, q), q
 	p.regap()
 	return q
@@ -104,19 +129,24 @@ func (p *Planner) queueOf(t *target) *queue {
 
 // relist moves queued targets to where they belong now.
 func (p *Planner) relist() {
+	var queued []*target
 	for _, in := range p.sorted() {
-		for _, t := range in.order {
-			if t.queue != nil && t.queue.key != p.keyOf(t) {
-				p.dequeue(t)
-				p.enqueue(t)
-			}
+		queued = append(queued, in.order...)
+	}
+	for _, q := range p.queues {
+		queued = append(queued, slices.DeleteFunc(slices.Clone(q.first.items[q.first.head:]), func(t *target) bool { return !t.once })...)
+	}
+	for _, t := range queued {
+		if t.queue != nil && t.queue.key != p.keyOf(t) {
+			p.dequeue(t)
+			p.enqueue(t)
 		}
 	}
 	p.regap()
 }
 
-// regap gives each queue the largest gap that an instance with addresses
-// there asks for, and forgets queues that are of no more use.
+// regap gives each queue the gap of its group, else the largest that an instance
+// with addresses there asks for, and forgets queues that are of no more use.
 func (p *Planner) regap() {
 	gaps := map[queueKey]time.Duration{}
 	for _, in := range p.instances {
@@ -129,8 +159,15 @@ func (p *Planner) regap() {
 			gaps[key] = max(gaps[key], gap)
 		}
 	}
+	shared := map[queueKey]time.Duration{}
+	for _, g := range p.groups {
+		shared[queueKey{g.name, ARP}], shared[queueKey{g.name, NA}] = g.GARPInterval, g.GNAInterval
+	}
 	p.queues = slices.DeleteFunc(p.queues, func(q *queue) bool {
 		gap, used := gaps[q.key]
+		if g, ok := shared[q.key]; ok {
+			gap = g
+		}
 		q.gap = gap
 		if used || !q.empty() {
 			return false

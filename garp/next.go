@@ -42,7 +42,7 @@ func (p *Planner) Next(now time.Time) (Frame, bool) {
 	for i := range p.queues {
 		at := (p.turn + i) % len(p.queues)
 		q := p.queues[at]
-		if now.Before(q.next) {
+		if now.Before(q.ready()) {
 			continue
 		}
 		for !q.empty() {
@@ -56,7 +56,7 @@ func (p *Planner) Next(now time.Time) (Frame, bool) {
 			}
 			p.turn = at + 1
 			return Frame{
-				Target: t.Target, Kind: q.key.kind, Form: t.inst.cfg.Form, Outbound: out,
+				Target: t.Target, Kind: q.key.kind, Form: t.form(), Outbound: out,
 				Index: l.Index, MAC: l.MAC, Router: l.Router, target: t, queue: q,
 			}, true
 		}
@@ -68,8 +68,8 @@ func (p *Planner) Next(now time.Time) (Frame, bool) {
 func (p *Planner) Deadline() (time.Time, bool) {
 	at, ok := p.timer, !p.timer.IsZero()
 	for _, q := range p.queues {
-		if !q.empty() && (!ok || q.next.Before(at)) {
-			at, ok = q.next, true
+		if !q.empty() && (!ok || q.ready().Before(at)) {
+			at, ok = q.ready(), true
 		}
 	}
 	return at, ok
@@ -78,7 +78,8 @@ func (p *Planner) Deadline() (time.Time, bool) {
 // Sent says that the frame went out.
 func (p *Planner) Sent(now time.Time, f Frame) {
 	t, q := f.target, f.queue
-	q.next, q.full = now.Add(q.gap), 0
+	q.last, t.full = now, 0
+	p.last[queueKey{p.base(f.Outbound), f.Kind}] = now
 	t.fresh = false
 	t.pending--
 	t.inst.stats.Sent++
@@ -94,20 +95,14 @@ func (p *Planner) Sent(now time.Time, f Frame) {
 // after RetryDelay. It reports false when it was given up after many times.
 func (p *Planner) Retry(now time.Time, f Frame, reason string) bool {
 	t, q := f.target, f.queue
-	q.full++
-	q.next = now.Add(max(RetryDelay, q.gap))
-	if q.full > retryMax {
-		q.full = 0
+	t.full++
+	q.hold = now.Add(max(RetryDelay, q.gap))
+	if t.full > retryMax {
 		p.Drop(f, reason)
 		return false
 	}
 	t.inst.stats.Retried++
-	t.queue, t.early = q, t.fresh
-	if t.fresh {
-		q.first.pushFront(t)
-	} else {
-		q.repeat.pushFront(t)
-	}
+	q.pushBack(t, p.grouped(f.Outbound))
 	return true
 }
 
@@ -124,9 +119,9 @@ func (p *Planner) Drops() []Drop {
 	return d
 }
 
-// want asks for frames of an address, at least this many from now on.
-func (p *Planner) want(t *target, frames int) {
-	t.pending = max(t.pending, frames, 1)
+// want asks for announcements of an address, at least this many from now on.
+func (p *Planner) want(t *target, times int) {
+	t.pending = max(t.pending, t.frames()*max(times, 1))
 	if t.queue != nil && t.fresh && !t.early {
 		p.dequeue(t)
 	}
@@ -168,10 +163,32 @@ func (p *Planner) cancel(t *target) {
 
 // abandon gives up the frames that a target, listed nowhere, waits for.
 func (p *Planner) abandon(t *target, reason string) {
-	p.drops = append(p.drops, Drop{t.Instance, t.Address, t.pending, reason})
+	t.full = 0
+	if !t.once {
+		p.drops = append(p.drops, Drop{t.Instance, t.Address, t.pending, reason})
+	}
 	t.inst.stats.Dropped += uint64(t.pending)
 	t.inst.stats.LastError = reason
 	t.pending = 0
+}
+
+// frames is how many frames one announcement is.
+func (t *target) frames() int {
+	if t.inst.cfg.Form == Both && KindOf(t.Address) == ARP {
+		return 2
+	}
+	return 1
+}
+
+// form is that of the frame whose turn it is; the request of a pair goes first.
+func (t *target) form() Form {
+	switch f := t.inst.cfg.Form; {
+	case f != Both:
+		return f
+	case KindOf(t.Address) == NA || t.pending%2 == 0:
+		return Request
+	}
+	return Reply
 }
 
 // unusable tells why nothing can be sent on the link; "" when it can.

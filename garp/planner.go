@@ -26,6 +26,8 @@ type Planner struct {
 	links     map[string]Link
 	queues    []*queue
 	byKey     map[queueKey]*queue
+	groups    map[string]*group      // by interface
+	last      map[queueKey]time.Time // last frame of each physical interface and kind
 	turn      int       // queue that Next looks at first
 	timer     time.Time // no instance deadline is due before; zero: none
 	drops     []Drop
@@ -45,6 +47,7 @@ type instance struct {
 	held        fifo      // targets whose repeats wait
 	lowerSecond time.Time // second burst after a losing advert; zero: none
 	refresh     time.Time // next refresh; zero: none
+	extra       time.Time // next frames on other interfaces; zero: none
 
 	stats InstanceStatus // counters only
 }
@@ -59,11 +62,16 @@ type target struct {
 	queue   *queue    // where it is listed; nil: nowhere
 	early   bool      // listed among those not announced yet
 	second  time.Time // its second burst; zero: none
+	full    int       // times in a row that the kernel's queue was full
+	once    bool      // no virtual address: announced once, and forgotten
 }
 
 // NewPlanner makes a planner that knows no instance and no link.
 func NewPlanner() *Planner {
-	return &Planner{instances: map[string]*instance{}, links: map[string]Link{}, byKey: map[queueKey]*queue{}}
+	return &Planner{
+		instances: map[string]*instance{}, links: map[string]Link{}, byKey: map[queueKey]*queue{},
+		groups: map[string]*group{}, last: map[queueKey]time.Time{},
+	}
 }
 
 // Announce starts a burst for each present address of the instance.
@@ -80,11 +88,9 @@ func (p *Planner) Announce(now time.Time, name string, b Burst) {
 		in.gather = now.Add(gatherQuiet)
 		p.arm(in.gather)
 	}
-	in.refresh = time.Time{}
-	if tm := in.cfg.Timing; tm.Refresh > 0 {
-		in.refresh = now.Add(tm.MasterDelay + tm.Refresh)
-		p.arm(in.refresh)
-	}
+	tm := in.cfg.Timing
+	in.refresh = p.after(now, tm.Refresh, tm.MasterDelay)
+	in.extra = p.after(now, tm.Extra, 0)
 	for _, t := range in.order {
 		p.begin(now, t)
 	}
@@ -112,7 +118,7 @@ func (p *Planner) Stop(name string) {
 		return
 	}
 	in.active = false
-	in.gather, in.lowerSecond, in.refresh = time.Time{}, time.Time{}, time.Time{}
+	in.gather, in.lowerSecond, in.refresh, in.extra = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	for _, q := range p.queues {
 		drop := func(t *target) bool { return t.inst == in }
 		q.first.remove(drop)
@@ -196,6 +202,31 @@ func (p *Planner) burst(in *instance, frames int) {
 	}
 }
 
+// elsewhere announces the first address on each interface that adverts do not
+// leave by: without them a switch forgets where the MAC is (garp_extra_if).
+func (p *Planner) elsewhere(in *instance) {
+	seen := map[string]bool{in.cfg.Interface: true}
+	for _, t := range in.order {
+		out := p.outbound(t)
+		if !t.present || seen[out] || !in.cfg.Timing.ExtraAll && !p.links[out].VMAC {
+			continue
+		}
+		seen[out] = true
+		p.want(t, 1)
+	}
+}
+
+// Once announces an address that is no virtual one, with a single announcement:
+// the source address of an instance that speaks unicast, whose peers may have lost
+// it meanwhile. Where t.Interface carries no ARP, nothing is done.
+func (p *Planner) Once(t Target) {
+	if unusable(t.Interface, p.links[t.Interface]) != "" {
+		return
+	}
+	t.Address = t.Address.Unmap()
+	p.want(&target{Target: t, inst: p.instance(t.Instance), present: true, fresh: true, once: true}, 1)
+}
+
 // release lets the repeats of an instance go.
 func (p *Planner) release(in *instance) {
 	in.gather = time.Time{}
@@ -240,12 +271,32 @@ func (p *Planner) expireInstance(now time.Time, in *instance) {
 		p.burst(in, in.cfg.Timing.LowerPrioRepeat)
 	}
 	if p.due(now, in.refresh) {
-		// Keep the phase; after a pause of the process skip what was missed.
-		every := in.cfg.Timing.Refresh
-		in.refresh = in.refresh.Add((now.Sub(in.refresh)/every + 1) * every)
-		p.arm(in.refresh)
+		in.refresh = p.again(now, in.refresh, in.cfg.Timing.Refresh)
 		p.burst(in, max(1, in.cfg.Timing.RefreshRepeat))
 	}
+	if p.due(now, in.extra) {
+		in.extra = p.again(now, in.extra, in.cfg.Timing.Extra)
+		p.elsewhere(in)
+	}
+}
+
+// after is when something that is done every so often is due for the first time,
+// delay later than otherwise; zero: never.
+func (p *Planner) after(now time.Time, every, delay time.Duration) time.Time {
+	if every <= 0 {
+		return time.Time{}
+	}
+	at := now.Add(delay + every)
+	p.arm(at)
+	return at
+}
+
+// again is when it is due next. It keeps the phase; after a pause of the process
+// what was missed is skipped.
+func (p *Planner) again(now, at time.Time, every time.Duration) time.Time {
+	at = at.Add((now.Sub(at)/every + 1) * every)
+	p.arm(at)
+	return at
 }
 
 // due tells whether a deadline has come, and re-arms one that has not.

@@ -5,24 +5,47 @@ import (
 	"time"
 )
 
-// queueKey names a queue: a physical interface and a kind.
+// queueKey names a queue: a physical interface, or those of a group with blanks
+// between them, and a kind.
 type queueKey struct {
 	base string
 	kind Kind
 }
 
-// queue holds the targets that want frames out of one physical interface.
-// A target is in at most one list of one queue, once.
+// queue holds the targets that want frames out of one physical interface or one
+// group of them. A target is in at most one list of one queue, once.
 type queue struct {
 	key    queueKey
 	gap    time.Duration // least time between two frames
-	next   time.Time     // no frame before
-	full   int           // times in a row that the kernel's queue was full
+	last   time.Time     // last frame; zero: none
+	hold   time.Time     // no frame before, for the kernel's queue was full
 	first  fifo          // not announced yet
 	repeat fifo          // the others, round-robin
 }
 
 func (q *queue) empty() bool { return q.first.len() == 0 && q.repeat.len() == 0 }
+
+// ready is when the next frame may be sent.
+func (q *queue) ready() time.Time {
+	if at := q.last.Add(q.gap); !q.last.IsZero() && at.After(q.hold) {
+		return at
+	}
+	return q.hold
+}
+
+// pushBack lists a target whose frame found the kernel's queue full: in front of the
+// others, but not of those on other interfaces of a group.
+func (q *queue) pushBack(t *target, shared bool) {
+	t.queue, t.early = q, t.fresh && !shared
+	switch {
+	case shared:
+		q.repeat.push(t)
+	case t.early:
+		q.first.pushFront(t)
+	default:
+		q.repeat.pushFront(t)
+	}
+}
 
 // pop takes the target whose turn it is.
 func (q *queue) pop() *target {

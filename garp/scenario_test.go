@@ -14,12 +14,15 @@ import (
 // TestScenarios runs testdata/scenarios. The commands:
 //
 //	configure                 lines "NAME iface=eth0 repeat=2 delay=5s … targets=10.0.0.1,10.0.0.2@lo"
-//	link name=eth0 [index=2 mac=1 noarp down router base=bond0 gone]
+//	                          form=reply|both extra=10s extra_all
+//	                          "group eth0,eth1 garp_interval=10ms gna_interval=…": interfaces that share a gap
+//	link name=eth0 [index=2 mac=1 noarp down router vmac base=bond0 gone]
+//	once name=VI addr=10.0.0.1 iface=eth0
 //	announce name=VI [burst=lower_prio]
 //	present name=VI addr=10.0.0.1[,…] [iface=lo]
 //	absent name=VI addr=10.0.0.1
 //	stop name=VI
-//	pass time=1s [fail=enobufs|down]   lets time pass, prints the frames
+//	pass time=1s [fail=enobufs|down [on=eth0]]   lets time pass, prints the frames; replies with "!"
 //	status
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -44,7 +47,10 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	}
 	switch d.Cmd {
 	case "configure":
-		s.p.Configure(s.now, parseInstances(t, d.Input))
+		instances, groups := parseInstances(t, d.Input)
+		s.p.Configure(s.now, instances, groups)
+	case "once":
+		s.p.Once(Target{Instance: arg("name"), Address: netip.MustParseAddr(arg("addr")), Interface: arg("iface")})
 	case "link":
 		s.p.LinkChanged(s.now, parseLink(t, d))
 	case "announce":
@@ -69,7 +75,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		if err != nil {
 			d.Fatalf(t, "time: %v", err)
 		}
-		return s.pass(dur, arg("fail"))
+		return s.pass(dur, arg("fail"), arg("on"))
 	case "status":
 		return s.status()
 	default:
@@ -79,7 +85,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 // pass sends all that is due and prints one line a moment, interface and kind.
-func (s *scenario) pass(dur time.Duration, fail string) string {
+func (s *scenario) pass(dur time.Duration, failing, on string) string {
 	var out strings.Builder
 	var last string
 	end := s.now.Add(dur)
@@ -102,6 +108,10 @@ func (s *scenario) pass(dur time.Duration, fail string) string {
 		if f.Router {
 			head = strings.TrimSuffix(head, ":") + " router:"
 		}
+		fail := failing
+		if on != "" && on != f.Outbound {
+			fail = ""
+		}
 		switch fail {
 		case "enobufs":
 			s.p.Retry(s.now, f, "queue full")
@@ -117,6 +127,9 @@ func (s *scenario) pass(dur time.Duration, fail string) string {
 			last = head
 		}
 		out.WriteString(" " + f.Address.String())
+		if f.Form == Reply {
+			out.WriteString("!")
+		}
 	}
 }
 
@@ -150,7 +163,7 @@ func argList(d *datadriven.TestData, key string) []string {
 }
 
 func parseLink(t *testing.T, d *datadriven.TestData) Link {
-	l := Link{Index: 2, MAC: MAC{2, 0, 0, 0, 0, 1}, ARP: !d.HasArg("noarp"), Up: !d.HasArg("down"), Router: d.HasArg("router")}
+	l := Link{Index: 2, MAC: MAC{2, 0, 0, 0, 0, 1}, ARP: !d.HasArg("noarp"), Up: !d.HasArg("down"), Router: d.HasArg("router"), VMAC: d.HasArg("vmac")}
 	var mac int
 	d.ScanArgs(t, "name", &l.Name)
 	d.MaybeScanArgs(t, "index", &l.Index)
@@ -164,11 +177,14 @@ func parseLink(t *testing.T, d *datadriven.TestData) Link {
 	return l
 }
 
-func parseInstances(t *testing.T, input string) []Instance {
+func parseInstances(t *testing.T, input string) (all []Instance, groups []Group) {
 	t.Helper()
-	var all []Instance
 	for line := range strings.Lines(input) {
 		fields := strings.Fields(line)
+		if fields[0] == "group" {
+			groups = append(groups, parseGroup(t, fields[1:]))
+			continue
+		}
 		in := Instance{Name: fields[0], Timing: Timing{MasterRepeat: 5, RefreshRepeat: 1}}
 		for _, f := range fields[1:] {
 			key, val, _ := strings.Cut(f, "=")
@@ -193,6 +209,12 @@ func parseInstances(t *testing.T, input string) []Instance {
 				in.Timing.GARPInterval = dur
 			case "gna_interval":
 				in.Timing.GNAInterval = dur
+			case "form":
+				in.Form = map[string]Form{"request": Request, "reply": Reply, "both": Both}[val]
+			case "extra":
+				in.Timing.Extra = dur
+			case "extra_all":
+				in.Timing.ExtraAll = true
 			case "targets":
 				for _, s := range strings.Split(val, ",") {
 					a, dev, _ := strings.Cut(s, "@")
@@ -204,5 +226,25 @@ func parseInstances(t *testing.T, input string) []Instance {
 		}
 		all = append(all, in)
 	}
-	return all
+	return all, groups
+}
+
+func parseGroup(t *testing.T, fields []string) Group {
+	t.Helper()
+	g := Group{Interfaces: strings.Split(fields[0], ",")}
+	for _, f := range fields[1:] {
+		key, val, _ := strings.Cut(f, "=")
+		dur, err := time.ParseDuration(val)
+		switch {
+		case err != nil:
+			t.Fatalf("%s: %v", f, err)
+		case key == "garp_interval":
+			g.GARPInterval = dur
+		case key == "gna_interval":
+			g.GNAInterval = dur
+		default:
+			t.Fatalf("unknown setting %q", f)
+		}
+	}
+	return g
 }

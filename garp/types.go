@@ -33,10 +33,14 @@ func (k Kind) String() string {
 // Form is the operation code of a gratuitous ARP frame.
 type Form uint8
 
-// The forms. Request is what RFC 9568 §8.1.2 asks for and the default.
+// The forms. Request is what RFC 9568 §8.1.2 asks for (RFC 5227 §3 tells why) and
+// the default. Equipment that learns from one of the two only exists for either:
+// with Both, each announcement is a request and, as a frame of its own in the
+// schedule, a reply. There is one form of neighbour advertisement.
 const (
 	Request Form = iota
 	Reply
+	Both // of an instance; a frame is one of the others
 )
 
 // Burst is the reason of an announcement of all addresses of an instance.
@@ -70,6 +74,16 @@ type Timing struct {
 	LowerPrioRepeat int           // garp_lower_prio_repeat; 0: none
 	GARPInterval    time.Duration // garp_interval, gap between ARP frames of one interface; 0: none
 	GNAInterval     time.Duration // gna_interval, the same for neighbour advertisements
+	Extra           time.Duration // garp_extra_if, time between single frames on other interfaces; 0: none
+	ExtraAll        bool          // garp_extra_if all: on any interface, else on those with a virtual MAC
+}
+
+// Group is a set of interfaces that share one gap between frames, as those of one
+// switch do. For them its gaps count, not those of instances.
+type Group struct {
+	Interfaces   []string // physical; an interface is in one group at most
+	GARPInterval time.Duration
+	GNAInterval  time.Duration
 }
 
 // Target is one virtual address of an instance.
@@ -82,7 +96,7 @@ type Target struct {
 // Instance is what has to be known of a virtual router to announce it.
 type Instance struct {
 	Name      string
-	Interface string // where VRRP runs; announces addresses that sit on lo or a NOARP interface
+	Interface string // that adverts leave by; announces addresses that sit on lo or a NOARP interface
 	Form      Form
 	Timing    Timing
 	Targets   []Target // every virtual address, excluded ones too, in announcement order
@@ -96,6 +110,7 @@ type Link struct {
 	ARP    bool   // neither loopback nor NOARP, and Ethernet: announcements make sense on it
 	Router bool   // forwards IPv6: the Router flag of neighbour advertisements
 	Up     bool   // IFF_UP and IFF_RUNNING
+	VMAC   bool   // its address is a virtual router's (00:00:5e:00:01|02:VRID): nothing but us teaches it to switches
 	Base   string // the physical interface below (macvlan, ipvlan) that shares its pacing; "": itself
 }
 

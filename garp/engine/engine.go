@@ -61,12 +61,17 @@ func (e *Engine) post(c command) {
 	}
 }
 
-// Configure sets the wanted instances (start and reload). Instances that are
-// as before see no change and no frame, and their refresh keeps its phase;
-// those that are missing are stopped and forgotten. New targets of a MASTER
-// are announced when Present says that they are there.
-func (e *Engine) Configure(instances []garp.Instance) {
-	e.post(func(p *garp.Planner, now time.Time) { p.Configure(now, instances) })
+// Configure sets the wanted instances, and the interfaces that share a gap (start
+// and reload). Instances that are as before see no change and no frame, and their
+// refresh keeps its phase; those that are missing are stopped and forgotten. New
+// targets of a MASTER are announced when Present says that they are there.
+func (e *Engine) Configure(instances []garp.Instance, groups []garp.Group) {
+	e.post(func(p *garp.Planner, now time.Time) { p.Configure(now, instances, groups) })
+}
+
+// Once announces the source address of an instance, once.
+func (e *Engine) Once(t garp.Target) {
+	e.post(func(p *garp.Planner, _ time.Time) { p.Once(t) })
 }
 
 // Announce starts a burst for all present addresses of the instance; those

@@ -105,7 +105,7 @@ func start(t *testing.T, port Port, log *zap.Logger, instances ...garp.Instance)
 			t.Errorf("Run: %v", err)
 		}
 	})
-	e.Configure(instances)
+	e.Configure(instances, nil)
 	e.Links([]garp.Link{eth0()})
 	for _, in := range instances {
 		for _, tg := range in.Targets {
@@ -265,9 +265,9 @@ func TestReloadIsSilent(t *testing.T) {
 		for i := range 11 {
 			time.Sleep(time.Second)
 			if i%2 == 0 {
-				e.Configure([]garp.Instance{a, b})
+				e.Configure([]garp.Instance{a, b}, nil)
 			} else {
-				e.Configure([]garp.Instance{a})
+				e.Configure([]garp.Instance{a}, nil)
 			}
 		}
 		if got, want := times(r.take()), "[0s×2 4s×2 8s×2]"; got != want {
@@ -382,7 +382,7 @@ func TestSendingAllocatesNothing(t *testing.T) {
 	e := New(discard{}, zap.NewNop())
 	now := time.Now()
 	in := garp.Instance{Name: "VI", Interface: "eth0", Targets: vips("VI", 0, 100), Timing: garp.Timing{MasterRepeat: 1000}}
-	e.Configure([]garp.Instance{in})
+	e.Configure([]garp.Instance{in}, nil)
 	e.Links([]garp.Link{eth0()})
 	for _, tg := range in.Targets {
 		e.Present(tg)
