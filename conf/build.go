@@ -81,6 +81,14 @@ var rules = []rule{
 	{"vrrp_instance.owner_ignore_adverts/void", "owner_ignore_adverts below priority 255 (warning)"},
 	{"vrrp_instance.higher_prio_send_advert/always", "the last advert is always sent (warning)"},
 	{"global_defs.vrrp_higher_prio_send_advert/always", "the last advert is always sent (warning)"},
+	{"vrrp_instance.garp_master_refresh/ageing", "announcements that come later than switches forget, or never (warning)"},
+	{"global_defs.vrrp_garp_master_refresh/ageing", "announcements that come later than switches forget, or never (warning)"},
+	{"vrrp_instance.garp_interval/group", "a gap that a garp_group overrides (warning)"},
+	{"vrrp_instance.gna_interval/group", "a gap that a garp_group overrides (warning)"},
+	{"garp_group.interface/both", "interface or interfaces"},
+	{"garp_group.interfaces/none", "a group has interfaces"},
+	{"garp_group.interfaces/taken", "an interface is in one group"},
+	{"garp_group.garp_interval/none", "a group without a gap (warning)"},
 	{"vrrp_instance.strict_mode/rfc", "what vrrp_strict and strict_mode forbid"},
 	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
 	{"vrrp_sync_group.group/none", "a group needs members"},
@@ -181,6 +189,7 @@ func (b *builder) build(top *values) {
 		b.processes[v.name] = v
 		b.config.TrackProcesses = append(b.config.TrackProcesses, b.trackProcess(v))
 	}
+	b.garpGroups(get[[]*values](top, "garp_group"))
 	groups := get[[]*values](top, "vrrp_sync_group")
 	b.membership(groups)
 	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}

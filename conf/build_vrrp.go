@@ -19,6 +19,7 @@ func (b *builder) instance(v *values) Instance {
 		LowerPrioNoAdv:   get[bool](b.global, "vrrp_lower_prio_no_advert"),
 		Source:           get[netip.Addr](v, "mcast_src_ip"),
 		Announce:         b.announce(v),
+		GARPForm:         b.form(v),
 		Notify:           b.notify(v),
 	}
 	if v.has("down_timer_adverts") {
@@ -42,40 +43,9 @@ func (b *builder) instance(v *values) Instance {
 	b.trackers(v, &in)
 	b.untracked(v, &in)
 	b.weighted(v, &in)
+	b.grouped(v, &in)
 	b.strict(v, &in)
 	return in
-}
-
-// announce returns the GARP settings of an instance: its own, else the global ones.
-func (b *builder) announce(v *values) Announce {
-	interval := func(name, otherwise string) time.Duration {
-		if v.has(name) {
-			return get[time.Duration](v, name)
-		}
-		if b.global.has("vrrp_" + name) {
-			return get[time.Duration](b.global, "vrrp_"+name)
-		}
-		return get[time.Duration](b.global, otherwise)
-	}
-	count := func(name, otherwise string) int {
-		if v.has(name) {
-			return v.num(name)
-		}
-		if b.global.has("vrrp_" + name) {
-			return b.global.num("vrrp_" + name)
-		}
-		return b.global.num(otherwise)
-	}
-	return Announce{
-		MasterDelay:     interval("garp_master_delay", "vrrp_garp_master_delay"),
-		MasterRepeat:    count("garp_master_repeat", "vrrp_garp_master_repeat"),
-		Refresh:         interval("garp_master_refresh", "vrrp_garp_master_refresh"),
-		RefreshRepeat:   count("garp_master_refresh_repeat", "vrrp_garp_master_refresh_repeat"),
-		LowerPrioDelay:  interval("garp_lower_prio_delay", "vrrp_garp_master_delay"),
-		LowerPrioRepeat: count("garp_lower_prio_repeat", "vrrp_garp_master_repeat"),
-		GARPInterval:    interval("garp_interval", "vrrp_garp_interval"),
-		GNAInterval:     interval("gna_interval", "vrrp_gna_interval"),
-	}
 }
 
 // priority settles priority, state and nopreempt.

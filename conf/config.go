@@ -20,6 +20,7 @@ type Config struct {
 	VirtualServers []VirtualServer // [[virtual_server]], in file order
 	SyncGroups     []SyncGroup     // [vrrp_sync_group.*], sorted by name
 	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
+	GARPGroups     []GARPGroup     // [[garp_group]], in file order
 	Warnings       []Diagnostic    // traps that are no errors
 }
 
@@ -87,6 +88,7 @@ type Instance struct {
 	VIPs               []VIP         // virtual_ipaddress: carried in adverts
 	Excluded           []VIP         // virtual_ipaddress_excluded
 	Announce           Announce
+	GARPForm           string     // garp_form: "request", "reply", "both"
 	TrackInterfaces    []TrackRef // track_interface
 	TrackScripts       []TrackRef // track_script
 	TrackFiles         []TrackRef // track_file
@@ -162,6 +164,15 @@ type Announce struct {
 	LowerPrioRepeat int           // garp_lower_prio_repeat; 0: none
 	GARPInterval    time.Duration // garp_interval, gap between ARP frames of one interface; 0: none
 	GNAInterval     time.Duration // gna_interval, the same for neighbour advertisements
+	Extra           time.Duration // garp_extra_if, time between single frames on other interfaces; 0: none
+	ExtraAll        bool          // garp_extra_if all: on any interface, else on those with a virtual MAC
+}
+
+// GARPGroup is one [[garp_group]]: interfaces that share one gap between frames.
+type GARPGroup struct {
+	Interfaces   []string
+	GARPInterval time.Duration // 0: none
+	GNAInterval  time.Duration // 0: none
 }
 
 // TrackRef is one line of track_interface, track_script, track_file or

@@ -33,7 +33,7 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules virtual_server_group garp_group SSL", ""},
+	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules virtual_server_group SSL", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
@@ -43,7 +43,7 @@ var keywords = []keyword{
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
 	{later, inGlobal, "notification_email notification_email_from smtp_server smtp_helo_name smtp_connect_timeout smtp_alert smtp_alert_vrrp smtp_alert_checker", ""},
-	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop vrrp_min_garp vrrp_garp_extra_if", ""},
+	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop", ""},
 	{later, inGlobal, "nftables nftables_priority nftables_counters nftables_ifindex nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "include_check", ""},
 	{instead, inGlobal, "no_email_faults no_checker_emails", "vipd sends no mail of this kind; run a command of yours with notify"},
@@ -70,7 +70,7 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
 	{later, inInstance, "virtual_routes virtual_rules promote_secondaries use_vmac vmac_xmit_base dont_track_primary", ""},
-	{later, inInstance, "garp_extra_if accept no_accept", ""},
+	{later, inInstance, "accept no_accept", ""},
 	{later, inInstance, "smtp_alert", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},
 	{instead, inInstance, "vrf", "name the interface inside the VRF with interface"},

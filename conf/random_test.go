@@ -19,6 +19,9 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(r, "delays") {
 			c.LinkDelays = append(c.LinkDelays, LinkDelay{fmt.Sprintf("x%d", i), duration(r, 0, 255*time.Second, time.Microsecond), duration(r, 0, 255*time.Second, time.Microsecond)})
 		}
+		for i := range rapid.IntRange(0, 2).Draw(r, "garp groups") {
+			c.GARPGroups = append(c.GARPGroups, GARPGroup{[]string{fmt.Sprintf("y%d", i), fmt.Sprintf("z%d", i)}[:number(r, 1, 2)], duration(r, 0, 10*time.Second, time.Microsecond), duration(r, 0, 10*time.Second, time.Microsecond)})
+		}
 		for i := range rapid.IntRange(0, 2).Draw(r, "scripts") {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -148,8 +151,9 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 		DownTimerAdverts: number(r, 1, 100), SkipCheckAddr: coin(r), LowerPrioNoAdv: coin(r),
 		Announce: Announce{
 			duration(r, 0, time.Hour, time.Millisecond), number(r, 1, 255), duration(r, 0, time.Hour, time.Second), number(r, 1, 255), duration(r, 0, time.Hour, time.Millisecond), number(r, 0, 255),
-			duration(r, 0, time.Second, time.Microsecond), duration(r, 0, time.Second, time.Microsecond),
+			duration(r, 0, time.Second, time.Microsecond), duration(r, 0, time.Second, time.Microsecond), duration(r, 0, 24*time.Hour, time.Microsecond), coin(r),
 		},
+		GARPForm:        rapid.SampledFrom(garpForms).Draw(r, "form"),
 		TrackInterfaces: []TrackRef{{"eth1", number(r, -253, 253), coin(r)}},
 		Notify:          randomNotify(r),
 	}

@@ -126,6 +126,8 @@ var instanceBlock = &block{
 		{name: "garp_lower_prio_repeat", kind: intKind, min: 0, max: 255, defText: "vrrp_garp_lower_prio_repeat", doc: "As in global_defs, for this instance. Unset, it does not follow the instance's garp_master_repeat."},
 		{name: "garp_interval", kind: timeKind, max: 10 * second, defText: "vrrp_garp_interval", doc: "As in global_defs, for this instance."},
 		{name: "gna_interval", kind: timeKind, max: 10 * second, defText: "vrrp_gna_interval", doc: "As in global_defs, for this instance."},
+		{name: "garp_extra_if", kind: extraKind, defText: "vrrp_garp_extra_if", doc: "As in global_defs, for this instance."},
+		{name: "garp_form", kind: choiceKind, words: garpForms, defText: "vrrp_garp_form", doc: "As in global_defs, for this instance."},
 		{name: "track_interface", kind: tracksKind, min: -253, max: 253, doc: "Interfaces whose state moves the priority: \"IF [weight N] [reverse]\" or { name = \"IF\", weight = N, reverse = true }. Without a weight, a lost link means FAULT."},
 		{name: "track_script", kind: tracksKind, min: -253, max: 253, doc: "Scripts whose result moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_script unless given."},
 		{name: "track_file", kind: tracksKind, min: -254, max: 254, doc: "Files whose number moves the priority: \"NAME [weight N] [reverse]\" or a table. The weight is that of the vrrp_track_file unless given."},

@@ -81,6 +81,7 @@ func (c *Config) sections() []section {
 		c.Global.section(),
 	}
 	return slices.Concat(all,
+		each(c.GARPGroups, GARPGroup.section),
 		each(c.Scripts, Script.section),
 		each(c.TrackFiles, TrackFile.section),
 		each(c.TrackProcesses, TrackProcess.section),

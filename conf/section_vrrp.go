@@ -13,7 +13,7 @@ func (g SyncGroup) section() section {
 // section is [vrrp_instance.NAME].
 func (in Instance) section() section {
 	return table("vrrp_instance", in.Name, slices.Concat(
-		in.election(), in.unicastSettings(), in.addresses(), in.Announce.settings(), in.tracks(), in.Notify.settings(), in.HMAC.settings(),
+		in.election(), in.unicastSettings(), in.addresses(), in.Announce.settings(), []setting{{"garp_form", in.GARPForm}}, in.tracks(), in.Notify.settings(), in.HMAC.settings(),
 		[]setting{{"authentication", in.password()}})...)
 }
 
@@ -77,7 +77,29 @@ func (a Announce) settings() []setting {
 		{"garp_lower_prio_repeat", a.LowerPrioRepeat},
 		{"garp_interval", a.GARPInterval},
 		{"gna_interval", a.GNAInterval},
+		{"garp_extra_if", extra{a.Extra, a.ExtraAll}.value()},
 	}
+}
+
+// section is [[garp_group]].
+func (g GARPGroup) section() section {
+	return section{
+		header: "[[garp_group]]",
+		object: "garp_group " + strings.Join(g.Interfaces, " "),
+		settings: []setting{
+			{"interfaces", list(g.Interfaces)},
+			{"garp_interval", g.GARPInterval},
+			{"gna_interval", g.GNAInterval},
+		},
+	}
+}
+
+// value is what garp_extra_if is written as.
+func (x extra) value() any {
+	if x.all {
+		return "all " + seconds(x.every)
+	}
+	return x.every
 }
 
 // tracks lists what moves the priority.

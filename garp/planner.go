@@ -28,8 +28,8 @@ type Planner struct {
 	byKey     map[queueKey]*queue
 	groups    map[string]*group      // by interface
 	last      map[queueKey]time.Time // last frame of each physical interface and kind
-	turn      int       // queue that Next looks at first
-	timer     time.Time // no instance deadline is due before; zero: none
+	turn      int                    // queue that Next looks at first
+	timer     time.Time              // no instance deadline is due before; zero: none
 	drops     []Drop
 }
 

@@ -123,6 +123,26 @@ func (r *Router) groupChanged(in *instance, a vrrp.Action, now time.Time) {
 	}
 }
 
+// reassertGap is the least time between two bursts of announcements that losing
+// adverts to others of the group lead to.
+const reassertGap = 200 * time.Millisecond
+
+// reassertGroup announces the addresses of all other members too when one of them
+// heard a losing advert: whoever sent it had taken those as well. What comes soon
+// after the last time is left out, for a burst has a second one.
+func (r *Router) reassertGroup(in *instance, now time.Time) {
+	in.reasserted = now
+	if in.group == nil {
+		return
+	}
+	for _, other := range in.group.members {
+		if other.machine.State() == vrrp.Master && now.Sub(other.reasserted) >= reassertGap {
+			other.reasserted = now
+			r.ports.Announcer.Announce(other.cfg.Name, vrrp.BurstLowerPrio)
+		}
+	}
+}
+
 // deadline is when the machine wants its tick. The listening of a BACKUP in a group
 // ends with that of the last member; false while one of them is out.
 func (in *instance) deadline() (time.Time, bool) {

@@ -323,6 +323,13 @@ func (p *announcePort) Stop(instance string) {
 	d.record("%s quiet", instance)
 }
 
+func (p *announcePort) Source(instance, iface string, addr netip.Addr) {
+	d := (*node)(p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.record("%s source %v on %s", instance, addr, iface)
+}
+
 func (p *observePort) Transition(e TransitionEvent) {
 	d := (*node)(p)
 	d.mu.Lock()

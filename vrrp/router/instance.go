@@ -1,7 +1,9 @@
 package router
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +28,7 @@ type instance struct {
 	foughtVIP   string
 	mismatch    bool      // the last advert listed other addresses, and that was noted
 	listenUntil time.Time // a late tick waits until then for adverts in the sockets
+	reasserted  time.Time // last burst that a losing advert led to, its own or one of its group's
 
 	sent, sendErrors, receivedCount, masters uint64
 	drops                                    [packet.NumDropReasons]uint64
@@ -89,6 +92,7 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 	case vrrp.Announce:
 		r.ports.Announcer.Announce(name, a.Burst)
 		if a.Burst == vrrp.BurstLowerPrio {
+			r.reassertGroup(in, now)
 			own := in.machine.Status().EffectivePriority
 			r.ports.Observer.Priority(PriorityEvent{Instance: name, State: vrrp.Master, From: own, To: own, Lesser: true})
 		}
@@ -102,9 +106,26 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 			Instance: name, From: a.From, To: a.To, Reason: a.Reason,
 			Priority: in.machine.Status().EffectivePriority, At: now,
 		})
+		if a.From == vrrp.Fault && a.To != vrrp.Init && in.cfg.Unicast {
+			r.announceSource(in)
+		}
 		r.groupChanged(in, a, now)
 	case vrrp.Note:
 		r.note(name, now, a.Reason)
+	}
+}
+
+// announceSource announces the address that unicast is sent from.
+func (r *Router) announceSource(in *instance) {
+	if l, ok := r.links[in.cfg.Interface]; ok && slices.Contains(l.Addrs, in.source) {
+		r.ports.Announcer.Source(in.cfg.Name, in.cfg.Interface, in.source)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.links)) {
+		if slices.Contains(r.links[name].Addrs, in.source) {
+			r.ports.Announcer.Source(in.cfg.Name, name, in.source)
+			return
+		}
 	}
 }
 

@@ -135,6 +135,9 @@ type Addresses interface {
 type Announcer interface {
 	Announce(instance string, b vrrp.Burst)
 	Stop(instance string) // drops what is queued and planned
+	// Source announces the address that an instance speaks unicast from, once: its
+	// peers may have forgotten where it is while it was in FAULT.
+	Source(instance, iface string, addr netip.Addr)
 }
 
 // Observer hears what happened.

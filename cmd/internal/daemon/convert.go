@@ -111,13 +111,24 @@ func garpInstances(cfg *conf.Config) []garp.Instance {
 	out := make([]garp.Instance, 0, len(cfg.Instances))
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
-		inst := garp.Instance{Name: c.Name, Interface: c.Interface, Timing: garp.Timing(c.Announce)}
+		inst := garp.Instance{Name: c.Name, Interface: c.Interface, Form: garpForms[c.GARPForm], Timing: garp.Timing(c.Announce)}
 		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
 			for _, v := range vips {
 				inst.Targets = append(inst.Targets, garp.Target{Instance: c.Name, Address: v.Prefix.Addr(), Interface: v.Dev})
 			}
 		}
 		out = append(out, inst)
+	}
+	return out
+}
+
+// garpForms are the words of garp_form.
+var garpForms = map[string]garp.Form{"request": garp.Request, "reply": garp.Reply, "both": garp.Both}
+
+func garpGroups(cfg *conf.Config) []garp.Group {
+	out := make([]garp.Group, len(cfg.GARPGroups))
+	for i, g := range cfg.GARPGroups {
+		out[i] = garp.Group(g)
 	}
 	return out
 }

@@ -258,7 +258,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	old, _, _ := d.config.get()
 	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
 	defer d.observer.Configure(cfg, nil, nil)
-	d.engine.Configure(garpInstances(cfg))
+	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.

@@ -46,6 +46,7 @@ func (idle) Sync([]router.Endpoint) map[string]error             { return nil }
 func (idle) Want(string, bool)                                   {}
 func (idle) Announce(string, vrrp.Burst)                         {}
 func (idle) Stop(string)                                         {}
+func (idle) Source(_, _ string, _ netip.Addr)                    {}
 func (idle) Transition(router.TransitionEvent)                   {}
 func (idle) Priority(router.PriorityEvent)                       {}
 func (idle) Dropped(router.Drop)                                 {}

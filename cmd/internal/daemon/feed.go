@@ -86,8 +86,14 @@ func (f *feed) garpLinks(s host.State) []garp.Link {
 	for name, l := range s.Links {
 		out = append(out, garp.Link{
 			Name: name, Index: l.Index, MAC: l.MAC, Up: l.Up && l.Running, Router: l.Forwarding6,
-			ARP: !l.Loopback && !l.NoARP && l.MAC != [6]byte{},
+			ARP:  !l.Loopback && !l.NoARP && l.MAC != [6]byte{},
+			VMAC: virtualMAC(l.MAC),
 		})
 	}
 	return out
+}
+
+// virtualMAC reports whether an address is that of a virtual router (RFC 9568 §7.3).
+func virtualMAC(mac garp.MAC) bool {
+	return [4]byte(mac[:4]) == [4]byte{0, 0, 0x5e, 0} && (mac[4] == 1 || mac[4] == 2)
 }

@@ -259,6 +259,11 @@ func (o *observer) Notes(instance string) []string {
 	return out
 }
 
+// Source implements router.Announcer.
+func (a announcer) Source(instance, iface string, addr netip.Addr) {
+	a.Once(garp.Target{Instance: instance, Address: addr, Interface: iface})
+}
+
 // announcer adapts the announcement engine to the router's port.
 type announcer struct{ *engine.Engine }
 
