@@ -10,6 +10,8 @@
 //	Announce(BurstLowerPrio)       LowerPrioRepeat at once, again LowerPrioDelay later
 //	Present, while announcing      of this address: MasterRepeat at once, again MasterDelay later
 //	link up, re-created, new MAC   of the addresses on it: the same
+//	every Extra, while MASTER      one, of the first address on each interface that adverts do not leave by
+//	Once                           one, of an address that is no virtual one
 //	Stop                           none: deadlines end, queued frames are dropped
 //
 // # In which order
@@ -21,7 +23,8 @@
 // instance becomes MASTER, its repeats wait until all are there, or no more
 // have come for a moment (gatherQuiet, gatherMax). The gap between two frames
 // of a queue is at least the largest garp_interval (gna_interval) of the
-// instances with addresses there.
+// instances with addresses there. Interfaces of a Group share one queue and the
+// gap of the group.
 //
 // An address asks for at most as many frames as its largest burst, however
 // many bursts fall together. An instance owns one deadline of each sort:
