@@ -116,7 +116,7 @@ func TestGARPGroup(t *testing.T) {
 	gaps(t, burst, 10*time.Millisecond)
 
 	v1.Reload(conf(30 * time.Millisecond))
-	l.Eventually(5*time.Second, "the reload is done", func() bool { return strings.Contains(v1.Log(), `garp_interval 30ms`) })
+	l.Eventually(5*time.Second, "the reload is done", func() bool { return strings.Contains(v1.Log(), "garp_interval 10ms -> 30ms") })
 	now := time.Now()
 	l.Eventually(10*time.Second, "a whole refresh", func() bool {
 		time.Sleep(100 * time.Millisecond)
@@ -196,9 +196,9 @@ func TestGARPExtraInterface(t *testing.T) {
 		v1.Reload(conf(extra))
 		l.Eventually(5*time.Second, "the reload is done", func() bool { return strings.Contains(v1.Log(), said) })
 	}
-	reload("garp_extra_if 1", "garp_extra_if all 1 -> 1")
+	reload("garp_extra_if 1", "garp_extra_if all 1 -> 1s")
 	span("virtual MAC", map[string]bool{"10.8.0.102": true})
-	reload("", "garp_extra_if 1 -> 0")
+	reload("", "garp_extra_if 1s -> 0")
 	span("off", map[string]bool{})
 }
 
