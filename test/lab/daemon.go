@@ -12,8 +12,15 @@ import (
 )
 
 // Keepalived starts Debian's keepalived on the node, VRRP alone: most build
-// machines have no IPVS. More arguments may be given.
+// machines have no IPVS. It logs in detail. More arguments may be given.
 func (n *Node) Keepalived(conf string, args ...string) *Process {
+	n.lab.t.Helper()
+	return n.KeepalivedBrief(conf, append([]string{"-D"}, args...)...)
+}
+
+// KeepalivedBrief is Keepalived without details in its log: a line for every
+// announcement costs it more than the announcement.
+func (n *Node) KeepalivedBrief(conf string, args ...string) *Process {
 	n.lab.t.Helper()
 	dir := n.daemonDir("keepalived")
 	file := filepath.Join(dir, "keepalived.conf")
@@ -25,7 +32,7 @@ func (n *Node) Keepalived(conf string, args ...string) *Process {
 			n.lab.t.Fatalf("lab: removing a stale pid file: %v", err)
 		}
 	}
-	argv := append([]string{"keepalived", "-n", "-l", "-D", "-P", "-f", file,
+	argv := append([]string{"keepalived", "-n", "-l", "-P", "-f", file,
 		"-p", filepath.Join(dir, "main.pid"), "-r", filepath.Join(dir, "vrrp.pid"),
 		"-c", filepath.Join(dir, "check.pid"), "-b", filepath.Join(dir, "bfd.pid")}, args...)
 	return n.Start("keepalived", argv...)

@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	_ Alarm = (*socket.Alarm)(nil)
-	_ Alarm = (*timerAlarm)(nil)
+	_ Waiter = (*socket.Poller)(nil)
+	_ Waiter = (*timerWaiter)(nil)
 )
 
 var vip = netip.MustParseAddr("10.9.0.100")
@@ -68,6 +68,8 @@ type network struct {
 	lan   *socket.LAN
 	start time.Time
 	nodes map[string]*node
+
+	waiter Waiter // of the nodes booted from now on; nil: the usual one
 }
 
 // inBubble runs a test with a LAN. Everything must have ended when f returns.
@@ -131,7 +133,7 @@ func (n *network) boot(name string, instances ...Instance) *node {
 		thawed: make(chan struct{}),
 	}
 	close(d.thawed)
-	d.router = New(Ports{Sender: d, Addresses: (*addressPort)(d), Announcer: (*announcePort)(d), Observer: (*observePort)(d)})
+	d.router = New(Ports{Sender: d, Addresses: (*addressPort)(d), Announcer: (*announcePort)(d), Observer: (*observePort)(d), Waiter: n.waiter})
 	n.nodes[name] = d
 	go func() { d.done <- d.router.Run(ctx) }()
 	d.apply(instances...)

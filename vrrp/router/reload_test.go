@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,16 +218,28 @@ func TestDeliverNeverBlocks(t *testing.T) {
 	}
 }
 
-type brokenAlarm struct{ timerAlarm }
+type brokenWaiter struct {
+	*timerWaiter
+	broken atomic.Bool
+}
 
-func (*brokenAlarm) Set(time.Time) error { return errors.New("bad file descriptor") }
+func (w *brokenWaiter) Wait(until time.Time) error {
+	if w.broken.Load() {
+		return errors.New("bad file descriptor")
+	}
+	return w.timerWaiter.Wait(until)
+}
 
-// TestBrokenAlarm: nothing can be on time, so everything is given up.
-func TestBrokenAlarm(t *testing.T) {
+// TestBrokenWaiter: nothing can be on time, so everything is given up.
+func TestBrokenWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
+		w := &brokenWaiter{timerWaiter: newTimerWaiter()}
+		n.waiter = w
 		d1 := n.boot("d1", config(255))
-		d1.router.post(func() { d1.router.ports.Alarm = &brokenAlarm{*newTimerAlarm()} })
 		d1.setLinks(map[string]Link{"eth0": link(2, vip.String())})
+		n.run(time.Second)
+		w.broken.Store(true)
+		w.Wake()
 		if err := <-d1.done; err == nil || !strings.Contains(err.Error(), "bad file descriptor") {
 			t.Errorf("Run returned %v", err)
 		}
@@ -237,22 +250,25 @@ func TestBrokenAlarm(t *testing.T) {
 	})
 }
 
-// earlyAlarm comes too early.
-type earlyAlarm struct{ timerAlarm }
+// earlyWaiter comes back too early.
+type earlyWaiter struct{ *timerWaiter }
 
-func (a *earlyAlarm) Set(at time.Time) error {
-	early := time.Until(at) / 2
-	if early < time.Microsecond {
-		early = time.Until(at)
+func (w earlyWaiter) Wait(until time.Time) error {
+	if until.IsZero() {
+		return w.timerWaiter.Wait(until)
 	}
-	return a.timerAlarm.Set(time.Now().Add(early))
+	early := time.Until(until) / 2
+	if early < time.Microsecond {
+		early = time.Until(until)
+	}
+	return w.timerWaiter.Wait(time.Now().Add(early))
 }
 
-// TestEarlyAlarm: an alarm that comes too early must not be the last one.
-func TestEarlyAlarm(t *testing.T) {
+// TestEarlyWaiter: one that comes back too early is waited in again.
+func TestEarlyWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
+		n.waiter = earlyWaiter{newTimerWaiter()}
 		d1 := n.boot("d1", config(200))
-		d1.router.post(func() { d1.router.ports.Alarm = &earlyAlarm{*newTimerAlarm()} })
 		d1.setLinks(map[string]Link{"eth0": link(2, "10.9.0.1")})
 		n.run(13300 * time.Millisecond)
 		if got := times(d1.take(), "VI_1 advert"); len(got) != 11 || got[10] != 13218750*time.Microsecond {

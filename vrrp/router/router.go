@@ -37,6 +37,7 @@ type Router struct {
 	received chan *socket.Received
 	commands chan func()
 	done     chan struct{}
+	ending   atomic.Bool // the context of Run is over
 	overruns atomic.Uint64
 	strays   atomic.Uint64
 
@@ -59,7 +60,6 @@ type Router struct {
 	retryAt   time.Time // next Sync after an error; zero: none
 	next      time.Time // no instance wants anything before; zero: never
 	stopped   bool
-	failed    error // the timer does not work
 	limit     limiter
 }
 
@@ -80,8 +80,8 @@ type local struct {
 
 // New returns a router without instances.
 func New(ports Ports) *Router {
-	if ports.Alarm == nil {
-		ports.Alarm = newTimerAlarm()
+	if ports.Waiter == nil {
+		ports.Waiter = newTimerWaiter()
 	}
 	return &Router{
 		ports:    ports,
@@ -99,30 +99,46 @@ func New(ports Ports) *Router {
 }
 
 // Run owns all machines until ctx ends. Then every instance gives its addresses up
-// (as by Stop) and Run returns nil. It returns an error only when the Alarm fails:
+// (as by Stop) and Run returns nil. It returns an error only when the Waiter fails:
 // nothing can be on time then. It may be called once.
 func (r *Router) Run(ctx context.Context) error {
 	defer close(r.done)
+	stop := context.AfterFunc(ctx, func() {
+		r.ending.Store(true)
+		r.ports.Waiter.Wake()
+	})
+	defer stop()
 	for {
 		r.tick(time.Now())
-		if r.failed != nil {
-			r.shutdown()
-			return r.failed
-		}
-		select {
-		case <-ctx.Done():
+		switch {
+		case r.ending.Load():
 			r.shutdown()
 			return nil
-		case f := <-r.commands:
-			f()
-		case p := <-r.received:
-			r.receive(p)
-		case <-r.ports.Alarm.C():
-			if time.Now().Before(r.next) { // too early or left over: the one that counts must come
-				r.setAlarm()
-			}
+		case r.turn():
+			continue
+		}
+		if err := r.ports.Waiter.Wait(r.next); err != nil {
+			r.shutdown()
+			return fmt.Errorf("waiting in the VRRP router: %w", err)
 		}
 	}
+}
+
+// turn takes one input of each kind, and reports whether there was any.
+func (r *Router) turn() (any bool) {
+	select {
+	case f := <-r.commands:
+		f()
+		any = true
+	default:
+	}
+	select {
+	case p := <-r.received:
+		r.receive(p)
+		any = true
+	default:
+	}
+	return any
 }
 
 // Deliver takes over a received advert and releases it when it was handled. It
@@ -130,6 +146,7 @@ func (r *Router) Run(ctx context.Context) error {
 func (r *Router) Deliver(p *socket.Received) {
 	select {
 	case r.received <- p:
+		r.ports.Waiter.Wake()
 	default:
 		r.overruns.Add(1)
 		p.Release()
@@ -200,6 +217,7 @@ func (r *Router) Stop() {
 func (r *Router) post(f func()) {
 	select {
 	case r.commands <- f:
+		r.ports.Waiter.Wake()
 	case <-r.done:
 	}
 }
@@ -209,6 +227,7 @@ func (r *Router) do(ctx context.Context, f func()) error {
 	ran := make(chan struct{})
 	select {
 	case r.commands <- func() { f(); close(ran) }:
+		r.ports.Waiter.Wake()
 	case <-r.done:
 		return ErrStopped
 	case <-ctx.Done():

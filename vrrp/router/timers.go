@@ -1,7 +1,6 @@
 package router
 
 import (
-	"fmt"
 	"time"
 
 	"vipd/vrrp"
@@ -20,14 +19,6 @@ const (
 func (r *Router) wake(at time.Time) {
 	if r.next.IsZero() || at.Before(r.next) {
 		r.next = at
-		r.setAlarm()
-	}
-}
-
-// setAlarm asks to be woken at r.next.
-func (r *Router) setAlarm() {
-	if err := r.ports.Alarm.Set(r.next); err != nil {
-		r.failed = fmt.Errorf("setting the timer of the VRRP router: %w", err)
 	}
 }
 
@@ -86,25 +77,16 @@ func (r *Router) rearm() {
 	}
 	for _, in := range r.list {
 		if at, ok := in.deadlineOnce(); ok {
-			r.earliest(latest(at, in.listenUntil))
+			r.wake(latest(at, in.listenUntil))
 		}
 		if !in.foughtUntil.IsZero() {
-			r.earliest(in.foughtUntil)
+			r.wake(in.foughtUntil)
 		}
 	}
 	for _, at := range []time.Time{r.retryAt, r.holdUntil, r.nextLink()} {
 		if !at.IsZero() {
-			r.earliest(at)
+			r.wake(at)
 		}
-	}
-	if !r.next.IsZero() {
-		r.setAlarm()
-	}
-}
-
-func (r *Router) earliest(at time.Time) {
-	if r.next.IsZero() || at.Before(r.next) {
-		r.next = at
 	}
 }
 
@@ -141,20 +123,36 @@ func (in *instance) due(now time.Time) bool {
 	return true
 }
 
-// timerAlarm is an Alarm on the standard library's timer.
-type timerAlarm struct{ timer *time.Timer }
-
-func newTimerAlarm() *timerAlarm {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &timerAlarm{timer: t}
+// timerWaiter is a Waiter on the standard library's timer.
+type timerWaiter struct {
+	timer *time.Timer
+	wake  chan struct{}
 }
 
-// Set implements Alarm.
-func (a *timerAlarm) Set(at time.Time) error {
-	a.timer.Reset(time.Until(at))
+func newTimerWaiter() *timerWaiter {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return &timerWaiter{timer: t, wake: make(chan struct{}, 1)}
+}
+
+// Wait implements Waiter.
+func (w *timerWaiter) Wait(until time.Time) error {
+	if until.IsZero() {
+		<-w.wake
+		return nil
+	}
+	w.timer.Reset(time.Until(until))
+	select {
+	case <-w.wake:
+	case <-w.timer.C:
+	}
 	return nil
 }
 
-// C implements Alarm.
-func (a *timerAlarm) C() <-chan time.Time { return a.timer.C }
+// Wake implements Waiter.
+func (w *timerWaiter) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}

@@ -107,7 +107,7 @@ type Ports struct {
 	Addresses Addresses
 	Announcer Announcer
 	Observer  Observer
-	Alarm     Alarm // nil: the standard library's timer, whose ticks may be a millisecond late
+	Waiter    Waiter // nil: the standard library's timer, which may be a millisecond late
 }
 
 // ErrOpening says that a socket is being opened: its instances wait in silence.
@@ -154,11 +154,12 @@ type Observer interface {
 	Note(n Note)
 }
 
-// Alarm wakes the router. Set replaces the time set before; C delivers after it.
-// A delivery too many or too early does no harm. An error of Set ends Run.
-type Alarm interface {
-	Set(at time.Time) error
-	C() <-chan time.Time
+// Waiter is what the router waits in. Wait returns at the time until (zero: never),
+// and when Wake is called, also if that was before it; it may return early, and may
+// call Deliver. Wake is called from any goroutine. An error of Wait ends Run.
+type Waiter interface {
+	Wait(until time.Time) error
+	Wake()
 }
 
 // TransitionEvent is one change of state, of an instance or of a sync group.

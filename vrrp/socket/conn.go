@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -18,43 +17,39 @@ import (
 	"vipd/vrrp/packet"
 )
 
-// ErrInterfaceGone is returned by Serve when the interface of the socket was
+// ErrInterfaceGone is returned by Watch when the interface of the socket was
 // deleted or moved to another network namespace. The socket is of no more use:
 // the owner closes it, and opens another when an interface of that name is
 // there again.
 var ErrInterfaceGone = errors.New("the interface is gone")
 
-// aliveInterval is how often an idle Serve asks whether its interface still
-// exists; the kernel tells a raw socket nothing. An owner that watches links
-// knows sooner.
+// aliveInterval is how often Watch asks whether the interface still exists; the
+// kernel tells a raw socket nothing. An owner that watches links knows sooner.
 const aliveInterval = time.Second
 
-// Conn is a raw socket for adverts. Serve may run in one goroutine while
-// others send.
+// Conn is a raw socket for adverts. A [Poller] reads it while others send.
 type Conn struct {
 	intake
-	file   *os.File
+	file   *os.File // blocking, as the runtime's poller must not watch it, too
 	raw    syscall.RawConn
-	closed atomic.Bool
+	failed chan error // of reading; has room for one
 
-	// Of Serve.
-	in      *message
-	data    []byte
-	cut     bool
-	readErr error
-	lost    uint32
+	// Of the Poller's Wait.
+	lost uint32
 
 	// Of Send.
 	mu      sync.Mutex
 	ids     [256]packet.IPv4ID // by VRID: each instance counts for itself
 	out     []byte
 	oob     []byte // the IPv6 source and hop limit, as control messages
-	to4     unix.SockaddrInet4
-	to6     unix.SockaddrInet6
+	to4     unix.RawSockaddrInet4
+	to6     unix.RawSockaddrInet6
+	iov     unix.Iovec
+	hdr     unix.Msghdr // IPv6
 	flags   int
 	sendErr error
 
-	readOne, sendOne func(fd uintptr) // made once: a closure per packet would be an allocation
+	sendOne func(fd uintptr) // made once: a closure per packet would be an allocation
 }
 
 func newConn(key Key, onDrop OnDrop, file *os.File) (*Conn, error) {
@@ -63,48 +58,37 @@ func newConn(key Key, onDrop OnDrop, file *os.File) (*Conn, error) {
 		file.Close()
 		return nil, fmt.Errorf("opening VRRP socket on %v: %w", key, err)
 	}
-	c := &Conn{file: file, raw: raw, in: newMessage(), out: make([]byte, 0, maxPacket)}
+	c := &Conn{file: file, raw: raw, failed: make(chan error, 1), out: make([]byte, 0, maxPacket)}
 	c.intake.init(key, onDrop)
-	c.to6.ZoneId = uint32(key.Index)
+	c.to4.Family = unix.AF_INET
+	c.to6.Family, c.to6.Scope_id = unix.AF_INET6, uint32(key.Index)
 	c.oob = append(unix.PktInfo6(&unix.Inet6Pktinfo{Ifindex: uint32(key.Index)}), hopLimit(packet.TTL)...)
+	c.hdr = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&c.to6)), Namelen: unix.SizeofSockaddrInet6, Iov: &c.iov, Control: &c.oob[0]}
+	c.hdr.SetIovlen(1)
+	c.hdr.SetControllen(len(c.oob))
 	c.sendOne = c.send4
 	if key.IPv6 {
 		c.sendOne = c.send6
 	}
-	c.readOne = func(fd uintptr) { c.data, c.cut, c.readErr = c.in.receive(fd) }
 	return c, nil
 }
 
 // Key is what the socket was opened for.
 func (c *Conn) Key() Key { return c.key }
 
-// Serve reads adverts until ctx ends, and then returns nil. Each good one is
-// given to deliver, from this goroutine, in order of arrival; deliver must not
-// block and must see to the Release. Serve returns ErrInterfaceGone within
-// about a second of the interface's end, an error that wraps os.ErrClosed
-// after Close, and any other error of the socket. It is called once.
-func (c *Conn) Serve(ctx context.Context, deliver func(*Received)) error {
-	stop := context.AfterFunc(ctx, func() { c.file.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	ready := func(fd uintptr) bool {
-		c.readOne(fd)
-		return !errors.Is(c.readErr, unix.EAGAIN)
-	}
+// Watch returns nil when ctx ends, ErrInterfaceGone within about a second of the
+// interface's end, an error that wraps os.ErrClosed as soon after Close, and any
+// error for which a Poller has given the socket up.
+func (c *Conn) Watch(ctx context.Context) error {
+	look := time.NewTicker(aliveInterval)
+	defer look.Stop()
 	for {
-		// The deadline first, then the look at ctx: the end of ctx between the
-		// two sets its own deadline after ours.
-		err := c.file.SetReadDeadline(time.Now().Add(aliveInterval))
-		for err == nil && ctx.Err() == nil {
-			if err = c.raw.Read(ready); err == nil {
-				err = c.handle(deliver)
-			}
-		}
-		switch {
-		case ctx.Err() != nil:
+		var err error
+		select {
+		case <-ctx.Done():
 			return nil
-		case c.closed.Load():
-			err = os.ErrClosed
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case err = <-c.failed:
+		case <-look.C:
 			err = c.alive()
 		}
 		if err != nil {
@@ -113,36 +97,37 @@ func (c *Conn) Serve(ctx context.Context, deliver func(*Received)) error {
 	}
 }
 
-// handle judges the packet just read.
-func (c *Conn) handle(deliver func(*Received)) error {
-	if c.readErr != nil {
-		if errors.Is(c.readErr, unix.EINTR) {
-			return nil
-		}
-		return c.readErr
+// fail tells Watch why the socket is not read any more.
+func (c *Conn) fail(err error) {
+	select {
+	case c.failed <- err:
+	default: // the first one will do
 	}
-	about := c.in.control()
+}
+
+// handle judges one packet and delivers it if it is good.
+func (c *Conn) handle(m *message, now time.Time, deliver func(*Received)) {
+	about := m.control()
 	c.countLost(about.dropped)
-	src, dst, ttl, message := netip.Addr{}, about.dst, about.hopLimit, c.data
+	src, dst, ttl, message := netip.Addr{}, about.dst, about.hopLimit, m.data
 	if c.key.IPv6 {
-		src = c.in.source()
+		src = m.source()
 	} else {
-		ip, reason := packet.ParseIPv4(c.data)
-		if reason != packet.DropNone && !c.cut {
+		ip, reason := packet.ParseIPv4(m.data)
+		if reason != packet.DropNone && !m.cut {
 			c.onDrop(c.key, ip.Src, reason)
-			return nil
+			return
 		}
 		src, dst, ttl, message = ip.Src, ip.Dst, ip.TTL, ip.Payload
 	}
 	switch {
-	case c.cut:
+	case m.cut:
 		c.onDrop(c.key, src, packet.DropLength)
 	case c.key.Index != 0 && about.index != c.key.Index:
 		c.onDrop(c.key, src, packet.DropInterface)
 	default:
-		c.accept(src, dst, ttl, message, deliver)
+		c.accept(src, dst, ttl, message, now, deliver)
 	}
-	return nil
 }
 
 // countLost counts the packets for which the receive buffer had no room; the
@@ -159,14 +144,16 @@ func (c *Conn) countLost(total uint32) {
 
 // alive says whether the interface still exists in this network namespace.
 func (c *Conn) alive() error {
-	if c.key.Index == 0 {
-		return nil
-	}
 	var err error
-	if ctl := c.raw.Control(func(fd uintptr) { err = exists(int(fd)) }); ctl != nil {
-		return ctl
-	}
-	if errors.Is(err, unix.ENODEV) {
+	ctl := c.raw.Control(func(fd uintptr) {
+		if c.key.Index != 0 {
+			err = exists(int(fd))
+		}
+	})
+	switch {
+	case ctl != nil:
+		return os.ErrClosed
+	case errors.Is(err, unix.ENODEV):
 		return ErrInterfaceGone
 	}
 	return err
@@ -232,15 +219,31 @@ func (c *Conn) address6(src, dst netip.Addr, ttl uint8) {
 	c.to6.Addr = dst.As16()
 }
 
-func (c *Conn) send4(fd uintptr) { c.sendErr = unix.Sendto(int(fd), c.out, c.flags, &c.to4) }
-
-func (c *Conn) send6(fd uintptr) {
-	_, c.sendErr = unix.SendmsgN(int(fd), c.out, c.oob, &c.to6, c.flags)
+// send4 sends what is in out. Past the scheduler, as send6: it never waits.
+func (c *Conn) send4(fd uintptr) {
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&c.out[0])), uintptr(len(c.out)), uintptr(c.flags),
+		uintptr(unsafe.Pointer(&c.to4)), unix.SizeofSockaddrInet4)
+	c.sendErr = errnoErr(errno)
 }
 
-// Close leaves the group and closes the socket; a running Serve returns.
+func (c *Conn) send6(fd uintptr) {
+	c.iov.Base = &c.out[0]
+	c.iov.SetLen(len(c.out))
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&c.hdr)), uintptr(c.flags))
+	c.sendErr = errnoErr(errno)
+}
+
+// errnoErr is nil for 0.
+func errnoErr(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}
+
+// Close leaves the group and closes the socket. A Poller that reads it has to be
+// told first.
 func (c *Conn) Close() error {
-	c.closed.Store(true)
 	if err := c.file.Close(); err != nil {
 		return fmt.Errorf("closing %v: %w", c.key, err)
 	}

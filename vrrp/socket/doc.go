@@ -3,9 +3,9 @@
 // [Conn] is one raw socket for one interface, address family and multicast
 // group, or for unicast to and from one own address, shared by all virtual
 // routers there. It is used for both directions:
-// whoever opens a Conn runs [Conn.Serve], which reads everything that arrives,
-// so there is no second, send-only socket whose unread receive queue would
-// fill. Until Serve runs, and if its caller is slow, the queue is bounded by
+// whoever opens a Conn adds it to a [Poller], which reads everything that
+// arrives, so there is no second, send-only socket whose unread receive queue
+// would fill. Until then, and if the reader is slow, the queue is bounded by
 // the receive buffer (receiveBuffer). Nothing is allocated per packet, good or
 // bad: received adverts come from a bounded free list, and when all of them
 // are in use the packet is counted as an overrun.
@@ -17,6 +17,6 @@
 // back.
 //
 // [LAN] is an in-memory network whose [Port] has the methods of a Conn, for
-// tests in a testing/synctest bubble. [Alarm] is a timer more precise than
+// tests in a testing/synctest bubble. [Poller] is also a timer more precise than
 // the standard library's.
 package socket

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,22 +43,56 @@ func (w *wire) open(t testing.TB, v6 bool, onDrop OnDrop) *Conn {
 	return c
 }
 
-// serve opens a Conn and serves it until the test ends.
+// serve opens a Conn and has it read until the test ends.
 func (w *wire) serve(t testing.TB, v6 bool) *endpoint {
 	t.Helper()
 	e := &endpoint{done: make(chan error, 1)}
 	e.Conn = w.open(t, v6, e.drops.add)
+	e.serve(t)
+	return e
+}
+
+// serve has the Conn read by a poller of its own until the test ends.
+func (e *endpoint) serve(t testing.TB) {
+	t.Helper()
+	p := poll(t)
+	must(t, p.Add(e.Conn, e.deliver))
 	ctx, cancel := context.WithCancel(context.Background())
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		e.done <- e.Serve(ctx, e.deliver)
+		e.done <- e.Watch(ctx)
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-finished
+		p.Remove(e.Conn)
 	})
-	return e
+}
+
+// poll runs a poller until the test ends.
+func poll(t testing.TB) *Poller {
+	t.Helper()
+	p, err := NewPoller()
+	must(t, err)
+	var stop atomic.Bool
+	finished := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && !stop.Load() {
+			err = p.Wait(time.Time{})
+		}
+		finished <- err
+	}()
+	t.Cleanup(func() {
+		stop.Store(true)
+		p.Wake()
+		if err := <-finished; err != nil {
+			t.Errorf("the poller ended: %v", err)
+		}
+		must(t, p.Close())
+	})
+	return p
 }
 
 // eventually waits up to 5 s for ok.

@@ -58,8 +58,8 @@ func (k Key) String() string {
 	return fmt.Sprintf("%s%s %v", where, family, k.Group)
 }
 
-// OnDrop is told of every packet that is not delivered, from the goroutine of
-// Serve; it must not block. src is invalid where it is not known.
+// OnDrop is told of every packet that is not delivered, from the goroutine that
+// reads; it must not block. src is invalid where it is not known.
 type OnDrop func(key Key, src netip.Addr, reason packet.DropReason)
 
 // Received is one advert with valid bytes. Whoever gets it owns it until
@@ -106,7 +106,7 @@ func (s *vridSet) set(vrids []uint8) {
 func (s *vridSet) has(vrid uint8) bool { return s[vrid/64].Load()&(1<<(vrid%64)) != 0 }
 
 // intake turns packets into Received, for Conn and Port alike. All but the Set
-// methods and the counting of free ones belongs to the goroutine of Serve.
+// methods and the counting of free ones belongs to the goroutine that reads.
 type intake struct {
 	key     Key
 	onDrop  OnDrop
@@ -169,7 +169,7 @@ func (in *intake) take() *Received {
 // accept checks the VRRP message of one packet and delivers it. The message is
 // decoded into the spare, which is handed over only when another can take its
 // place: a refused packet costs no more than its decoding.
-func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, deliver func(*Received)) {
+func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, now time.Time, deliver func(*Received)) {
 	reason, ours := in.destined(dst, message)
 	if !ours {
 		if reason != packet.DropNone {
@@ -188,7 +188,7 @@ func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, deliver
 		return
 	}
 	in.spare = next
-	r.Src, r.Dst, r.TTL, r.At = src, dst, ttl, time.Now()
+	r.Src, r.Dst, r.TTL, r.At = src, dst, ttl, now
 	deliver(r)
 }
 

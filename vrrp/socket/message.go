@@ -8,43 +8,87 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPacket is more than the longest message there is (8 + 255 × 16 bytes) or
-// the longest IPv4 packet with one. What is longer is cut, and refused.
-const maxPacket = 4224
+const (
+	// maxPacket is more than the longest message there is (8 + 255 × 16 bytes) or
+	// the longest IPv4 packet with one. What is longer is cut, and refused.
+	maxPacket = 4224
+	// batchSize is how many packets are read by one call.
+	batchSize = 32
+)
 
-// message is the reused room for one recvmsg call. unix.Recvmsg allocates the
-// source address of every packet; under a flood that is work for the collector
-// in a process whose adverts must not be late.
+// batch is the reused room for the packets of one recvmmsg call. unix.Recvmsg
+// allocates the source address of every packet; under a flood that is work for
+// the collector in a process whose adverts must not be late.
+type batch struct {
+	headers  [batchSize]mmsghdr
+	messages [batchSize]message
+	n        int // packets read
+	err      error
+}
+
+// mmsghdr is struct mmsghdr of the kernel.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	len uint32
+}
+
+// message is the room for one packet.
 type message struct {
-	hdr  unix.Msghdr
 	iov  unix.Iovec
 	name unix.RawSockaddrInet6
 	buf  [maxPacket]byte
 	oob  [128]byte
+
+	data    []byte // what was read, within buf
+	cut     bool   // it was longer
+	options []byte // control messages, within oob
 }
 
-func newMessage() *message {
-	m := &message{}
-	m.iov.Base = &m.buf[0]
-	m.iov.SetLen(len(m.buf))
-	m.hdr.Name = (*byte)(unsafe.Pointer(&m.name))
-	m.hdr.Iov = &m.iov
-	m.hdr.SetIovlen(1)
-	m.hdr.Control = &m.oob[0]
-	return m
-}
-
-// receive reads one packet and returns what of it is in buf; cut says that it
-// was longer.
-func (m *message) receive(fd uintptr) (data []byte, cut bool, err error) {
-	m.hdr.Namelen = unix.SizeofSockaddrInet6
-	m.hdr.SetControllen(len(m.oob))
-	m.hdr.Flags = 0
-	n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&m.hdr)), unix.MSG_DONTWAIT)
-	if errno != 0 {
-		return nil, false, errno
+func newBatch() *batch {
+	b := &batch{}
+	for i := range b.messages {
+		m, h := &b.messages[i], &b.headers[i].hdr
+		m.iov.Base = &m.buf[0]
+		m.iov.SetLen(len(m.buf))
+		h.Name = (*byte)(unsafe.Pointer(&m.name))
+		h.Iov = &m.iov
+		h.SetIovlen(1)
+		h.Control = &m.oob[0]
+		b.reset(i)
 	}
-	return m.buf[:n], m.hdr.Flags&unix.MSG_TRUNC != 0, nil
+	return b
+}
+
+// reset makes the header of a packet ready for the next one.
+func (b *batch) reset(i int) {
+	h := &b.headers[i].hdr
+	h.Namelen = unix.SizeofSockaddrInet6
+	h.SetControllen(len(b.messages[i].oob))
+	h.Flags = 0
+}
+
+// receive reads what is there, without waiting. It leaves the number of packets
+// in n; that there was nothing is no error.
+func (b *batch) receive(fd uintptr) {
+	b.n, b.err = 0, nil
+	// Not through the scheduler: it never waits.
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.headers[0])), batchSize, unix.MSG_DONTWAIT, 0, 0)
+	switch errno {
+	case 0:
+		b.n = int(n)
+	case unix.EAGAIN, unix.EINTR:
+	default:
+		b.err = errno
+	}
+}
+
+// message is the i-th packet of the last call.
+func (b *batch) message(i int) *message {
+	m, h := &b.messages[i], &b.headers[i]
+	m.data, m.cut = m.buf[:min(int(h.len), maxPacket)], h.hdr.Flags&unix.MSG_TRUNC != 0
+	m.options = m.oob[:h.hdr.Controllen]
+	b.reset(i)
+	return m
 }
 
 // source is the sender of an IPv6 packet.
@@ -58,10 +102,10 @@ type control struct {
 	dropped  uint32     // packets lost for want of room since the socket was opened; 0 if none
 }
 
-// control reads the control messages of the last packet.
+// control reads the control messages of the packet.
 func (m *message) control() control {
 	var c control
-	rest := m.oob[:m.hdr.Controllen]
+	rest := m.options
 	for len(rest) > 0 {
 		hdr, data, next, err := unix.ParseOneSocketControlMessage(rest)
 		if err != nil {

@@ -44,7 +44,7 @@ func (k *Key) valid() bool {
 
 // Open opens the socket for key and joins its group. It needs CAP_NET_RAW and
 // CAP_NET_ADMIN, and an interface that exists; it may be down. onDrop is told
-// of every packet dropped by Serve.
+// of every packet that is dropped when it is read.
 func Open(key Key, onDrop OnDrop) (*Conn, error) {
 	if !key.valid() {
 		return nil, fmt.Errorf("opening VRRP socket on %v: %w", key, ErrKey)
@@ -58,7 +58,9 @@ func Open(key Key, onDrop OnDrop) (*Conn, error) {
 	case key.Local.IsValid():
 		options = unicast4
 	}
-	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, packet.Protocol)
+	// Blocking, or the runtime's poller would watch it and wake up for each packet;
+	// every call says itself that it does not wait.
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, packet.Protocol)
 	if err != nil {
 		return nil, fmt.Errorf("opening VRRP socket on %v: %w%s", key, err, remedy(err))
 	}

@@ -128,7 +128,7 @@ func (p *Port) enqueue(due time.Time, f Frame) {
 // receive judges a frame as a Conn does.
 func (p *Port) receive(f Frame, deliver func(*Received)) {
 	if p.key.IPv6 {
-		p.accept(f.Src, f.Dst, f.TTL, f.Packet, deliver)
+		p.accept(f.Src, f.Dst, f.TTL, f.Packet, time.Now(), deliver)
 		return
 	}
 	ip, reason := packet.ParseIPv4(f.Packet)
@@ -136,7 +136,7 @@ func (p *Port) receive(f Frame, deliver func(*Received)) {
 		p.onDrop(p.key, ip.Src, reason)
 		return
 	}
-	p.accept(ip.Src, ip.Dst, ip.TTL, ip.Payload, deliver)
+	p.accept(ip.Src, ip.Dst, ip.TTL, ip.Payload, time.Now(), deliver)
 }
 
 // Close detaches the port; a running Serve returns.

@@ -148,12 +148,12 @@ func TestMembership(t *testing.T) {
 	must(t, e4.Close())
 	must(t, e6.Close())
 	if err := <-e4.done; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Serve after Close: %v", err)
+		t.Errorf("Watch after Close: %v", err)
 	}
 	eventually(t, "the groups left", func() bool { in4, in6 := joined(); return !in4 && !in6 })
 }
 
-// TestInterfaceGone: Serve tells the owner, and a socket for the interface
+// TestInterfaceGone: Watch tells the owner, and a socket for the interface
 // that was made again under the same name works.
 func TestInterfaceGone(t *testing.T) {
 	w := newWire(t, 2)
@@ -166,7 +166,7 @@ func TestInterfaceGone(t *testing.T) {
 				t.Errorf("%v: %v", e.key, err)
 			}
 		case <-time.After(3 * aliveInterval):
-			t.Errorf("%v: Serve still runs", e.key)
+			t.Errorf("%v: Watch still runs", e.key)
 		}
 	}
 	w.create(t)
@@ -175,13 +175,13 @@ func TestInterfaceGone(t *testing.T) {
 	eventually(t, "an advert on the new interface", func() bool { return len(again.all()) == 1 })
 }
 
-// TestServeStops: the end of ctx ends Serve at once, idle as it is.
-func TestServeStops(t *testing.T) {
+// TestWatchStops: the end of ctx ends Watch at once, idle as it is.
+func TestWatchStops(t *testing.T) {
 	w := newWire(t, 2)
 	c := w.open(t, false, (&drops{}).add)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- c.Serve(ctx, func(r *Received) { r.Release() }) }()
+	go func() { done <- c.Watch(ctx) }()
 	time.Sleep(20 * time.Millisecond)
 	start := time.Now()
 	cancel()

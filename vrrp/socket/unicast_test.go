@@ -2,7 +2,6 @@ package socket
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -87,16 +86,7 @@ func (w *wire) serveUnicast(t testing.TB, local netip.Addr) *endpoint {
 	t.Helper()
 	e := &endpoint{done: make(chan error, 1)}
 	e.Conn = w.openUnicast(t, local, e.drops.add)
-	ctx, cancel := context.WithCancel(context.Background())
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		e.done <- e.Serve(ctx, e.deliver)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-finished
-	})
+	e.serve(t)
 	return e
 }
 

@@ -62,7 +62,7 @@ type Daemon struct {
 
 	netlink  *host.Netlink
 	frames   *engine.Socket
-	alarm    *socket.Alarm
+	poller   *socket.Poller
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel
 
@@ -140,7 +140,7 @@ func (d *Daemon) open() (err error) {
 	if d.frames, err = engine.OpenSocket(); err != nil {
 		return err
 	}
-	d.alarm, err = socket.NewAlarm()
+	d.poller, err = socket.NewPoller()
 	return err
 }
 
@@ -152,8 +152,8 @@ func (d *Daemon) close() {
 	if d.ipvs != nil {
 		_ = d.ipvs.Close() // nothing is left to be said to the kernel
 	}
-	if d.alarm != nil {
-		d.alarm.Close()
+	if d.poller != nil {
+		_ = d.poller.Close() // nobody waits in it any more
 	}
 	if d.frames != nil {
 		d.frames.Close()
@@ -175,9 +175,9 @@ func (d *Daemon) build(work context.Context) {
 		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
 		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
 	}, log)
-	d.sender = newSender(work, func(r *socket.Received) { d.router.Deliver(r) }, func() { d.router.SocketsChanged() }, log)
+	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Deliver(r) }, func() { d.router.SocketsChanged() }, log)
 	d.router = router.New(router.Ports{
-		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Alarm: d.alarm,
+		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
 	})
 	d.scripts = track.New(d.router.TrackResult, log)
 	d.files = track.NewFiles(d.router.TrackFile, log)

@@ -52,7 +52,7 @@ ip -o addr show dev e0`
 	if err != nil {
 		t.Fatalf("running a daemon in a namespace (needs root and util-linux): %v\n%s", err, out)
 	}
-	for _, want := range []string{"the address is there", "Run: setting the timer of the VRRP router", "exit status 1", "10.9.0.1/24"} {
+	for _, want := range []string{"the address is there", "Run: waiting in the VRRP router: setting a timerfd", "exit status 1", "10.9.0.1/24"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q", want)
 		}

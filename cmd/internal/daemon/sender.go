@@ -26,7 +26,8 @@ const reopenEvery = 200 * time.Millisecond
 // closing a socket takes the kernel's lock of all interfaces, which others may hold
 // for long.
 type sender struct {
-	ctx     context.Context // ends the read loops
+	ctx     context.Context // ends the use of the sockets
+	poller  *socket.Poller  // reads them
 	deliver func(*socket.Received)
 	changed func() // a socket was opened, or cannot be
 	log     *zap.Logger
@@ -46,7 +47,7 @@ type way struct {
 	auth *packet.Authenticator // nil: nothing is signed
 }
 
-// link is one socket with its goroutine, which opens, reads and closes it.
+// link is one socket with its goroutine, which opens it, has it read, and closes it.
 type link struct {
 	key  socket.Key
 	stop context.CancelFunc
@@ -76,9 +77,9 @@ func (w *wants) key(e router.Endpoint) {
 	w.keys[e.VRID] = e.Keys
 }
 
-func newSender(ctx context.Context, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
+func newSender(ctx context.Context, poller *socket.Poller, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
 	return &sender{
-		ctx: ctx, deliver: deliver, changed: changed, log: log, drops: dropCounters{log: log},
+		ctx: ctx, poller: poller, deliver: deliver, changed: changed, log: log, drops: dropCounters{log: log},
 		links: map[socket.Key]*link{}, byInstance: map[string]way{}, buf: make([]byte, 0, 4096),
 	}
 }
@@ -194,21 +195,17 @@ func (s *sender) link(k socket.Key) *link {
 	return l
 }
 
-// serve opens the socket and reads until ctx ends; one that fails is opened again.
+// serve opens the socket and has it read until ctx ends; one that fails is opened
+// again.
 func (s *sender) serve(ctx context.Context, l *link) {
 	for {
-		c, err := socket.Open(l.key, s.drops.add)
-		if err == nil {
-			l.conn.Store(c)
-			l.apply()
-		}
+		c, err := s.open(l)
 		if l.setState(err) && ctx.Err() == nil {
 			s.changed()
 		}
 		if err == nil {
-			err = guard(func() error { return c.Serve(ctx, s.deliver) })
-			l.conn.Store(nil)
-			c.Close()
+			err = c.Watch(ctx)
+			s.shut(l, c)
 			if ctx.Err() == nil {
 				s.log.Warn("the VRRP socket failed and is opened again", zap.Stringer("iface", l.key), zap.Error(err))
 			}
@@ -219,6 +216,28 @@ func (s *sender) serve(ctx context.Context, l *link) {
 		case <-time.After(reopenEvery):
 		}
 	}
+}
+
+// open opens the socket and has it read.
+func (s *sender) open(l *link) (*socket.Conn, error) {
+	c, err := socket.Open(l.key, s.drops.add)
+	if err != nil {
+		return nil, err
+	}
+	l.conn.Store(c)
+	l.apply()
+	if err := s.poller.Add(c, s.deliver); err != nil {
+		s.shut(l, c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// shut undoes open.
+func (s *sender) shut(l *link, c *socket.Conn) {
+	s.poller.Remove(c)
+	l.conn.Store(nil)
+	c.Close()
 }
 
 // setState notes how an opening went and reports whether that is news.
@@ -256,7 +275,7 @@ func (l *link) apply() {
 	}
 }
 
-// Wait returns when all read loops have ended after the end of the context.
+// Wait returns when all sockets were closed after the end of the context.
 func (s *sender) Wait() { s.wg.Wait() }
 
 // dropCounters counts what the sockets refuse, by reason, and logs one packet of

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,13 +59,39 @@ func TestExplainSend(t *testing.T) {
 	}
 }
 
+// runPoller has a poller wait until the test ends.
+func runPoller(t *testing.T) *socket.Poller {
+	t.Helper()
+	p, err := socket.NewPoller()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && !stop.Load() {
+			err = p.Wait(time.Time{})
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		stop.Store(true)
+		p.Wake()
+		if err := errors.Join(<-done, p.Close()); err != nil {
+			t.Errorf("the poller: %v", err)
+		}
+	})
+	return p
+}
+
 // TestSocketsAreOpenedAside: Sync does not wait for a socket; how its opening went is
 // told, and known to the next Sync. A socket that is not wanted any more is given up,
 // opened or not.
 func TestSocketsAreOpenedAside(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changed := make(chan struct{}, 1)
-	s := newSender(ctx, func(r *socket.Received) { r.Release() }, func() { changed <- struct{}{} }, zap.NewNop())
+	s := newSender(ctx, runPoller(t), func(r *socket.Received) { r.Release() }, func() { changed <- struct{}{} }, zap.NewNop())
 	lo, err := net.InterfaceByName("lo")
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +132,7 @@ func TestSocketsAreOpenedAside(t *testing.T) {
 func TestUnicastSender(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	arrived, changed := make(chan netip.Addr, 16), make(chan struct{}, 16)
-	s := newSender(ctx, func(r *socket.Received) {
+	s := newSender(ctx, runPoller(t), func(r *socket.Received) {
 		if r.Unicast {
 			arrived <- r.Dst
 		}
