@@ -68,7 +68,7 @@ func (b *builder) setOf(s *nftables.Set, elements []nftables.SetElement) *nftabl
 func (b *builder) create(op Op) {
 	lay := layouts[op.Family]
 	t := b.CreateTable(&nftables.Table{Name: op.Table, Family: lay.family})
-	b.setOf(&nftables.Set{Table: t, Name: setOwner, KeyType: nftables.TypeIFName}, []nftables.SetElement{
+	b.setOf(&nftables.Set{Table: t, Name: setOwner, KeyType: nftables.TypeIFName, KeyByteOrder: binaryutil.NativeEndian}, []nftables.SetElement{
 		{Key: ownerKey(op.Owner), Comment: ownerComment(op.Owner)},
 	})
 	g := generator{b, lay, t, op.Options.Counters, map[string]*nftables.Set{}}
@@ -104,7 +104,7 @@ func linkSet(t *nftables.Table) *nftables.Set {
 
 // silentSet is the map from silent links to their parents.
 func silentSet(t *nftables.Table) *nftables.Set {
-	return &nftables.Set{Table: t, Name: mapSilent, IsMap: true, KeyType: nftables.TypeIFName, DataType: nftables.TypeIFIndex}
+	return &nftables.Set{Table: t, Name: mapSilent, IsMap: true, KeyType: nftables.TypeIFName, KeyByteOrder: binaryutil.NativeEndian, DataType: nftables.TypeIFIndex}
 }
 
 // generator writes the rules of one table.
@@ -182,7 +182,9 @@ func (g *generator) lookup(set string) expr.Any {
 func (g *generator) outIs(set string) []expr.Any {
 	s := g.sets[set]
 	return []expr.Any{linkName(false, reg1),
-		&expr.Lookup{SourceRegister: reg1, DestRegister: reg2, IsDestRegSet: true, SetName: s.Name, SetID: s.ID}}
+		&expr.Lookup{SourceRegister: reg1, DestRegister: reg2, IsDestRegSet: true, SetName: s.Name, SetID: s.ID},
+		// It always is; but nft does not show a lookup whose result nobody needs.
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg2, Data: indexValue(0)}}
 }
 
 // icmpTypes goes on for ICMP messages of these types.
