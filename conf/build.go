@@ -90,6 +90,9 @@ var rules = []rule{
 	{"garp_group.interfaces/taken", "an interface is in one group"},
 	{"garp_group.garp_interval/none", "a group without a gap (warning)"},
 	{"vrrp_instance.strict_mode/rfc", "what vrrp_strict and strict_mode forbid"},
+	{"vrrp_instance.strict_mode/accept", "strict mode without accept or no_accept (warning)"},
+	{"vrrp_instance.no_accept/contradiction", "accept and no_accept agree"},
+	{"vrrp_instance.no_accept/owner", "no_accept with priority 255 (warning)"},
 	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
 	{"vrrp_sync_group.group/none", "a group needs members"},
 	{"vrrp_sync_group.group/single", "a group of one (warning)"},
@@ -123,6 +126,7 @@ var rules = []rule{
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
+	{"virtual_server.address/no_accept", "a service on an address with no_accept (warning)"},
 	{"virtual_server.address/novip", "the service address is nobody's virtual address (warning)"},
 	{"virtual_server.name/taken", "names of services are unique"},
 	{"virtual_server.ip_family/mismatch", "ip_family fits the address"},
@@ -175,6 +179,7 @@ func (b *builder) build(top *values) {
 	b.config.Global.ScriptUser = get[User](b.global, "script_user")
 	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")
 	b.events()
+	b.firewall()
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v

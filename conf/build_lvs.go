@@ -93,6 +93,7 @@ func (b *builder) serviceAddress(v *values, vs *VirtualServer) {
 		b.say(Error, v, "address", "virtual_server.address/port", shown(v.value("address").it)+" has no port",
 			"write \""+netip.AddrPortFrom(host, 80).String()+"\"; without a port the service is every port, and that needs persistence_timeout")
 	}
+	b.refusedService(v, host)
 	if _, ours := b.vips[host]; !ours && !b.unclear && len(b.config.Instances) > 0 {
 		b.say(Warning, v, "address", "virtual_server.address/novip", host.String()+" is no virtual address of any vrrp_instance", "nobody brings this address up or moves it; add it to virtual_ipaddress, unless it is routed here by other means")
 	}

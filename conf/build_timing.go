@@ -112,6 +112,7 @@ func (b *builder) strict(v *values, in *Instance) {
 	if in.Unicast {
 		breaks("unicast_peer", "adverts by unicast", "RFC 9568 §5.1 knows multicast only")
 	}
+	b.strictAccept(v, in, breaks)
 	standard := defaultGroup4
 	if in.IPv6 {
 		standard = defaultGroup6

@@ -40,6 +40,7 @@ type Global struct {
 	ScriptGroups   bool          // set_supplementary_groups
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
+	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
 }
 
 // SyncGroup is one [vrrp_sync_group.NAME]. What the group or a member tracks is in
@@ -81,6 +82,7 @@ type Instance struct {
 	// (check_unicast_src); always with a bound on the TTL of a peer.
 	CheckUnicastSource bool
 	SkipCheckAddr      bool          // skip_check_adv_addr
+	NoAccept           bool          // no_accept, or accept = false; never with priority 255
 	LowerPrioNoAdv     bool          // lower_prio_no_advert
 	PreemptDelay       time.Duration // preempt_delay; 0 with nopreempt, state MASTER or priority 255
 	LatePriority       uint8         // timer_expired_backup; 0: off, and without nopreempt

@@ -27,6 +27,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		}
 		c.Global.ScriptUser, c.Global.ScriptSecurity = user(r), coin(r)
 		randomEvents(r, &c.Global)
+		c.Global.Firewall = Firewall{rapid.StringMatching(`[a-zA-Z_][a-zA-Z0-9_./-]{0,62}`).Draw(r, "table"), number(r, -1<<31, 1<<31-1), coin(r)}
 		for i := range rapid.IntRange(0, 2).Draw(r, "files") {
 			c.TrackFiles = append(c.TrackFiles, randomFile(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -170,6 +171,7 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 		in.AdvertInterval = duration(r, 10*time.Millisecond, 40950*time.Millisecond, 10*time.Millisecond)
 		in.ChecksumAsV2 = coin(r) && !in.IPv6
 	}
+	in.NoAccept = coin(r) && in.Priority < 255
 	in.NoPreempt = coin(r) && !in.WantMaster && in.Priority < 255
 	switch {
 	case in.NoPreempt:

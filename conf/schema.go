@@ -198,7 +198,7 @@ var globalBlock = &block{
 		{name: "vrrp_owner_ignore_adverts", kind: boolKind, def: false, doc: "An owner of the addresses (priority 255) ignores what others send. Two owners then stay masters both."},
 		{name: "vrrp_startup_delay", kind: timeKind, max: day, def: time.Duration(0), doc: "All instances wait so long after the start of vipd, silently in INIT, before they begin to listen."},
 		{name: "vrrp_delay_after_boot", kind: timeKind, max: day, def: time.Duration(0), doc: "All instances wait until the machine has been up for so long. The longer of the two delays counts."},
-		{name: "vrrp_strict", kind: boolKind, def: false, doc: "Report as errors what the RFC does not allow.", differs: "a check only: keepalived changes values silently and drops packets to the virtual addresses."},
+		{name: "vrrp_strict", kind: boolKind, def: false, doc: "Report as errors what the RFC does not allow.", differs: "a check only: keepalived changes values silently and, unless accept is given, drops packets to the virtual addresses, as no_accept does."},
 		{name: "vrrp_check_unicast_src", kind: boolKind, def: true, doc: "Drop adverts by unicast that come from none of the peers: a forged one could depose the master.", differs: "keepalived accepts them (off)."},
 		{name: "vrrp_skip_check_adv_addr", kind: boolKind, def: false, doc: "Do not compare the addresses in the adverts of a master whose last advert matched."},
 		{name: "script_user", kind: userKind, defText: "keepalived_script if there is such a user, else the user of vipd", doc: "Who vrrp_script, notify and other commands run as, unless they name a user of their own: \"USER [GROUP]\" or { user = \"USER\", group = \"GROUP\" }. Other users than vipd's own need CAP_SETUID, CAP_SETGID and CAP_KILL in the systemd unit."},
@@ -217,6 +217,9 @@ var globalBlock = &block{
 		{name: "startup_script_timeout", kind: timeKind, min: second, max: 1000 * second, def: 10 * time.Second, doc: "It is killed when it takes longer."},
 		{name: "shutdown_script", kind: runKind, doc: "Command to run, and wait for, when everything was given up."},
 		{name: "shutdown_script_timeout", kind: timeKind, min: second, max: 1000 * second, def: 10 * time.Second, doc: "It is killed when it takes longer."},
+		{name: "nftables", kind: nftTableKind, def: defaultTable, doc: "Name of vipd's tables of nftables, in the families ip and ip6, which are there while an address with no_accept is. Each vipd in a network namespace needs a name of its own.", differs: "the default is vipd; keepalived's is keepalived."},
+		{name: "nftables_priority", kind: intKind, min: -1 << 31, max: 1<<31 - 1, def: defaultPriority, doc: "Priority of their chains: lower is earlier. From 100 on IPVS takes the packets of its services before no_accept drops the rest."},
+		{name: "nftables_counters", kind: boolKind, def: false, doc: "Count what each rule meets: nft list table ip vipd."},
 		{name: "v3_checksum_as_v2", kind: boolKind, def: false, doc: "Compute the checksum of version 3 IPv4 adverts without the pseudo-header, as RFC 9568 and much router hardware do."},
 	},
 }

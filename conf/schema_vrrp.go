@@ -117,6 +117,8 @@ var instanceBlock = &block{
 		{name: "check_unicast_src", kind: boolKind, defText: "vrrp_check_unicast_src", doc: "As in global_defs, for this instance."},
 		{name: "skip_check_adv_addr", kind: boolKind, defText: "vrrp_skip_check_adv_addr", doc: "As in global_defs, for this instance."},
 		{name: "lower_prio_no_advert", kind: boolKind, defText: "vrrp_lower_prio_no_advert", doc: "As in global_defs, for this instance."},
+		{name: "accept", kind: boolKind, defText: "true", doc: "The opposite of no_accept; give one of the two."},
+		{name: "no_accept", kind: boolKind, def: false, doc: "While MASTER, drop packets that are addressed to the addresses of this instance, or sent from them, by nftables: what they route for others goes on, ARP, neighbour discovery and VRRP too. Services of IPVS on them are cut off, see nftables_priority. Has no effect with priority 255. FAULT where the kernel has no nftables.", differs: "keepalived also drops router advertisements and ICMP errors sent from them."},
 		{name: "down_timer_adverts", kind: intKind, min: 1, max: 100, defText: "vrrp_down_timer_adverts", doc: "As in global_defs, for this instance."},
 		{name: "garp_master_delay", kind: timeKind, max: hour, defText: "vrrp_garp_master_delay", doc: "As in global_defs, for this instance."},
 		{name: "garp_master_repeat", kind: intKind, min: 1, max: 255, defText: "vrrp_garp_master_repeat", doc: "As in global_defs, for this instance."},

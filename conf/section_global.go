@@ -25,6 +25,7 @@ func (g Global) section() section {
 				{"rs_init_notifies", unless(g.ServersAtStart, false)},
 				{"set_supplementary_groups", unless(g.ScriptGroups, false)},
 			},
+			g.Firewall.settings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
 		),

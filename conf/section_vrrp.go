@@ -52,6 +52,7 @@ func (in Instance) addresses() []setting {
 		{"mcast_src_ip", source},
 		{"skip_check_adv_addr", in.SkipCheckAddr},
 		{"lower_prio_no_advert", in.LowerPrioNoAdv},
+		{"no_accept", unless(in.NoAccept, false)},
 		{"no_virtual_ipaddress", unless(len(in.VIPs)+len(in.Excluded) == 0, false)},
 		{"virtual_ipaddress", some(lines(texts(in.VIPs)))},
 		{"virtual_ipaddress_excluded", some(lines(texts(in.Excluded)))},
