@@ -24,6 +24,7 @@ type Set struct {
 	Interface string    // the instance's interface: Dev of addresses without one
 	IPv6      bool      // the family of the instance
 	Addresses []Address // in the order in which they are to be added: advertised ones, then excluded ones
+	NoAccept  bool      // packets to them are refused while they are there (see Shield); not with Owner
 	Owner     bool      // priority 255: the addresses are the machine's own (RFC 9568 §6.1)
 }
 

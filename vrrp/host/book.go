@@ -49,6 +49,7 @@ type book struct {
 	debts    []bystander // addresses that we owe to others
 	events   []event
 	unlisted bool // the state file is to be written when there is time
+	guard    guard
 	closed   bool // everything was given up for good
 }
 
@@ -168,6 +169,7 @@ func (b *book) state(now time.Time, s State) {
 		switch {
 		case ok && !e.present:
 			e.present, e.was, e.rec = true, true, a.Addr
+			b.guard.dirty = true
 			b.adopt(e, a.Addr)
 		case !ok && e.present:
 			missing = append(missing, e)
@@ -227,6 +229,7 @@ func (b *book) sole(k key) bool {
 // deletion explains it.
 func (b *book) lost(now time.Time, e *entry) {
 	e.present, e.stale = false, false
+	b.guard.dirty = true
 	for _, u := range e.users {
 		u.told = false
 	}

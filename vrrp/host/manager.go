@@ -30,6 +30,7 @@ type Manager struct {
 	file   stateFile
 	cb     Callbacks
 	log    *zap.Logger
+	shield Shield
 
 	wake     chan struct{} // capacity 1: there is something in the inbox
 	progress chan struct{} // capacity 1: the worker did something after Release
@@ -210,6 +211,8 @@ func (m *Manager) do(j job) {
 		m.add(j)
 	case jobRead:
 		m.read()
+	case jobRefuse:
+		m.protect(j)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"vipd/vrrp/firewall"
 )
 
 type jobKind uint8
@@ -14,6 +16,7 @@ const (
 	jobRestore                // put back debts
 	jobAdd                    // add entry
 	jobList                   // write the state file
+	jobRefuse                 // have the shield refuse these addresses and no others
 	jobRead                   // read the kernel: a write is not confirmed yet
 )
 
@@ -25,6 +28,7 @@ type job struct {
 	rec     Addr  // what to add
 	links   []int // interfaces of the removals, as entries
 	debts   []bystander
+	refused []firewall.Address
 	listing []item // write this to the state file first; nil: no need
 	wake    time.Time
 }
@@ -44,6 +48,9 @@ func (b *book) next(now time.Time) job {
 	}
 	if due := b.nextDebts(now); len(due) > 0 {
 		return job{kind: jobRestore, debts: due}
+	}
+	if j, ok := b.nextRefusal(now); ok {
+		return j
 	}
 	if j, ok := b.nextAddition(now); ok {
 		return j
@@ -75,6 +82,9 @@ func (b *book) rest(now time.Time) job {
 	}
 	for _, e := range b.retries {
 		earlier(e.retryAt)
+	}
+	if b.guard.dirty {
+		earlier(b.guard.at)
 	}
 	for _, o := range b.debts {
 		earlier(o.retryAt)
@@ -140,6 +150,11 @@ func (b *book) nextAddition(now time.Time) (job, bool) {
 		}
 		u := e.active()
 		if u == nil || e.present || !b.addable(e, u) || e.retryAt.After(now) {
+			b.evaluate(now, e)
+			continue
+		}
+		if b.exposed(e, u) {
+			e.retryAt = b.guard.next(now)
 			b.evaluate(now, e)
 			continue
 		}
@@ -214,6 +229,7 @@ func (b *book) removed(now time.Time, e *entry, err error) {
 		return
 	}
 	e.present, e.ours, e.stale = false, false, false
+	b.guard.dirty = true
 	e.err, e.backoff, e.retryAt = nil, 0, time.Time{}
 	for _, u := range e.users {
 		u.told = false

@@ -103,6 +103,11 @@ func (m *Manager) left() []string {
 	for _, o := range m.book.debts {
 		names = append(names, fmt.Sprintf("missing still: %s on %s, which is not ours and went with one of ours", o.prefix, o.dev))
 	}
+	if len(names) == 0 {
+		if s := m.book.guard.pending(); s != "" {
+			names = append(names, s)
+		}
+	}
 	if len(names) == 0 && m.book.unlisted {
 		names = append(names, m.file.path)
 	}

@@ -12,6 +12,7 @@ func (b *book) configure(now time.Time, sets []Set) {
 	b.instances = make(map[string]*instance, len(sets))
 	b.order = nil
 	clear(b.vips)
+	b.guard.used = slices.ContainsFunc(sets, func(s Set) bool { return s.NoAccept })
 	var begun []*instance
 	for _, set := range sets {
 		in := &instance{set: set}
@@ -41,7 +42,7 @@ func (b *book) configure(now time.Time, sets []Set) {
 			e.stale = !e.rec.same(u.record())
 		}
 	}
-	b.unlisted = true
+	b.unlisted, b.guard.dirty = true, true
 	b.judge()
 	b.evaluateAll(now)
 }
@@ -107,7 +108,7 @@ func (b *book) want(now time.Time, name string, wanted bool) {
 	if in.wanted == wanted {
 		return
 	}
-	in.wanted = wanted
+	in.wanted, b.guard.dirty = wanted, true
 	if !wanted {
 		in.fresh = nil
 		b.judge()
