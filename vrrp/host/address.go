@@ -79,6 +79,7 @@ type AddressStatus struct {
 	Address Address
 	Dev     string // the interface it belongs on
 	Present bool   // it is in the kernel, whether wanted or not
+	Refused bool   // packets to it are refused (see Shield)
 	Fought  bool   // given up: somebody else keeps removing it
 	Err     error  // why the kernel refused it last; nil when it did not
 }

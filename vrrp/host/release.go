@@ -124,7 +124,7 @@ func (m *Manager) Status() []InstanceStatus {
 		for _, u := range in.users {
 			e := u.entry
 			st.Addresses = append(st.Addresses, AddressStatus{
-				Address: u.address, Dev: e.dev, Present: e.present, Fought: e.fought, Err: e.err,
+				Address: u.address, Dev: e.dev, Present: e.present, Refused: m.book.guard.has[e.refusal()], Fought: e.fought, Err: e.err,
 			})
 		}
 		out = append(out, st)

@@ -188,6 +188,9 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 		env.Pending = r.holding()
 	}
 	r.track(in, &env)
+	if reason := r.blocked[in.cfg.Name]; reason != "" {
+		fault("%s", reason)
+	}
 	if !in.foughtUntil.IsZero() {
 		fault("VIP fought over: %s was removed by others again and again; next try at %s",
 			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))

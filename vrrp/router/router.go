@@ -53,7 +53,8 @@ type Router struct {
 	delays    map[string]LinkDelay
 	holdUntil time.Time // all wait in INIT; zero: they do not
 	holdWhy   string
-	results   map[tracker]int // last result of each tracker that has one
+	blocked   map[string]string // instances that must not work, with the reason
+	results   map[tracker]int   // last result of each tracker that has one
 	own       map[netip.Addr]struct{}
 	endpoints []Endpoint
 	socketErr map[string]error
@@ -185,6 +186,16 @@ func (r *Router) Fought(instance, vip string) {
 			r.wake(in.foughtUntil)
 			r.updateGroup(in)
 		}
+	})
+}
+
+// Block puts instances into FAULT, for the reason given, until a call that does not
+// name them: what they need is missing in this machine. It replaces what was said
+// before.
+func (r *Router) Block(reasons map[string]string) {
+	r.post(func() {
+		r.blocked = reasons
+		r.refresh()
 	})
 }
 

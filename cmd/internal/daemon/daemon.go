@@ -26,6 +26,7 @@ import (
 	"vipd/healthcheck/run"
 	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
+	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
@@ -68,6 +69,8 @@ type Daemon struct {
 
 	watcher   *host.Watcher
 	manager   *host.Manager
+	firewall  *firewall.Firewall
+	refusal   *refusal
 	engine    *engine.Engine
 	sender    *sender
 	router    *router.Router
@@ -175,6 +178,9 @@ func (d *Daemon) build(work context.Context) {
 		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
 		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
 	}, log)
+	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
+	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
+	d.manager.SetShield(d.firewall)
 	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Deliver(r) }, func() { d.router.SocketsChanged() }, log)
 	d.router = router.New(router.Ports{
 		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
@@ -188,6 +194,14 @@ func (d *Daemon) build(work context.Context) {
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.feed = &feed{manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
+}
+
+// owner is what marks this daemon's nftables rules as its own.
+func (d *Daemon) owner() string {
+	if dir, err := filepath.Abs(d.opts.StateDir); err == nil {
+		return dir
+	}
+	return d.opts.StateDir
 }
 
 func target(instance string, a host.Address) garp.Target {
@@ -218,13 +232,13 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 	if n := len(leftovers) - leftoverLines; n > 0 {
 		d.log.Warn("more addresses were here before", zap.Int("addresses", n))
 	}
-	return nil
+	return d.sweepRules() // those that protected the addresses
 }
 
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.manager.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
+		d.manager.Run, d.firewall.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -260,6 +274,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	defer d.observer.Configure(cfg, nil, nil)
 	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
+	d.protect(cfg)
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
 	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {
@@ -320,7 +335,12 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 			}
 		}
 		step(func() error { d.router.Stop(); return nil })
-		step(d.manager.Release)
+		step(func() error {
+			if err := d.manager.Release(); err != nil {
+				return err // the rules stay with the addresses
+			}
+			return d.firewall.Release()
+		})
 		step(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
 			defer cancel()

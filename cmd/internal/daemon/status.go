@@ -39,6 +39,9 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
 	}
 	d.instances(s)
+	if _, silencing := d.firewall.Status(); silencing != nil {
+		s.Alarms = append(s.Alarms, silencing.Error())
+	}
 	for _, g := range d.router.GroupStatus() {
 		s.SyncGroups = append(s.SyncGroups, status.SyncGroup{Name: g.Name, State: g.State.String(), Members: g.Members})
 	}
@@ -77,7 +80,7 @@ func (d *Daemon) instances(s *status.Status) {
 		}
 		i.Notes = append(i.Notes, d.observer.Notes(r.Name)...)
 		for _, a := range addresses[r.Name].Addresses {
-			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present}
+			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present, Refused: a.Refused}
 			if a.Err != nil {
 				out.Error = a.Err.Error()
 				s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s on %s: %v", r.Name, out.Address, a.Dev, a.Err))

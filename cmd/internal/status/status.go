@@ -48,6 +48,7 @@ type Address struct {
 	Address   string `json:"address"`
 	Interface string `json:"interface"`
 	Present   bool   `json:"present"`
+	Refused   bool   `json:"refused,omitempty"` // packets to it are dropped (no_accept)
 	Error     string `json:"error,omitempty"`
 }
 

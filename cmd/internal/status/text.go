@@ -79,6 +79,8 @@ func here(a Address) string {
 	switch {
 	case a.Error != "":
 		return yes(a.Present) + ": " + a.Error
+	case a.Refused:
+		return yes(a.Present) + ", no_accept: packets to it are dropped"
 	default:
 		return yes(a.Present)
 	}
