@@ -40,6 +40,7 @@ func Machine(cfg *conf.Config) []string {
 	if len(cfg.VirtualServers) > 0 {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
 	}
+	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
 	return append(out, commands(cfg)...)
 }
 
@@ -197,25 +198,34 @@ func moduleKnown(root fs.FS, name string) bool {
 	if _, err := fs.Stat(root, "sys/module/"+name); err == nil {
 		return true
 	}
-	dir := "lib/modules/" + release()
-	found, readable := false, false
-	for _, list := range []string{"modules.dep", "modules.builtin"} {
-		b, err := fs.ReadFile(root, filepath.Join(dir, list))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		readable = readable || err == nil
-		for line := range strings.Lines(string(b)) {
-			file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-			base, _, _ := strings.Cut(filepath.Base(file), ".")
-			found = found || strings.ReplaceAll(base, "-", "_") == name
-		}
-	}
-	if !readable {
+	loadable, readable := listed(root, "modules.dep", name)
+	within, readableToo := listed(root, "modules.builtin", name)
+	if !readable && !readableToo {
 		_, err := fs.Stat(root, "proc/net/ip_vs")
 		return err == nil
 	}
+	return loadable || within
+}
+
+// builtIn reports whether the kernel has the module within itself, as far as its
+// lists say.
+func builtIn(root fs.FS, name string) bool {
+	found, _ := listed(root, "modules.builtin", name)
 	return found
+}
+
+// listed looks for a module in one of the lists of the running kernel.
+func listed(root fs.FS, list, name string) (found, readable bool) {
+	b, err := fs.ReadFile(root, filepath.Join("lib/modules", release(), list))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false
+	}
+	for line := range strings.Lines(string(b)) {
+		file, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+		base, _, _ := strings.Cut(filepath.Base(file), ".")
+		found = found || strings.ReplaceAll(base, "-", "_") == name
+	}
+	return found, err == nil
 }
 
 func release() string {
