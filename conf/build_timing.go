@@ -145,3 +145,12 @@ func (b *builder) delays(top *values) {
 func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
+
+// thread reads what concerns the thread of VRRP.
+func (b *builder) thread() {
+	t := &b.config.Global.Thread
+	t.RTPriority, t.Nice = b.global.num("vrrp_rt_priority"), b.global.num("vrrp_priority")
+	t.RTTime = b.global.num("vrrp_rlimit_rttime")
+	t.CPUs = get[[]int](b.global, "vrrp_cpu_affinity")
+	b.config.Global.NoSwap = get[bool](b.global, "vrrp_no_swap")
+}

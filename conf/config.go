@@ -41,6 +41,16 @@ type Global struct {
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
+	Thread         Thread
+	NoSwap         bool // vrrp_no_swap
+}
+
+// Thread is what [global_defs] says about the thread of VRRP.
+type Thread struct {
+	RTPriority int   // vrrp_rt_priority, 1..99; 0: none
+	RTTime     int   // vrrp_rlimit_rttime, microseconds
+	Nice       int   // vrrp_priority; 0: that of the process
+	CPUs       []int // vrrp_cpu_affinity, sorted; nil: all
 }
 
 // SyncGroup is one [vrrp_sync_group.NAME]. What the group or a member tracks is in

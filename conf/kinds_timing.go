@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,4 +112,58 @@ func (f field) delay() (linkDelay, bool) {
 		d.Up = n.Round(time.Microsecond)
 	}
 	return d, true
+}
+
+// cpusKind is a set of processors.
+var cpusKind = &kind{"cpus", `numbers of processors 0..1023 ("0 2", [0, 2] or 0)`, []string{"type", "syntax", "range"}, parseCPUs}
+
+// maxCPU is the highest number of a processor that a kernel's set holds.
+const maxCPU = 1023
+
+// parseCPUs reads the numbers of processors, and sorts them.
+func parseCPUs(f field) (any, bool) {
+	var all []int
+	add := func(n int64, it *item, path string) bool {
+		if n < 0 || n > maxCPU {
+			f.badAt(it, path, "range", fmt.Sprintf("%d is out of range", n), f.k.must())
+			return false
+		}
+		all = append(all, int(n))
+		return true
+	}
+	switch v := f.it.value.(type) {
+	case int64:
+		if !add(v, f.it, f.path) {
+			return nil, false
+		}
+	case string:
+		for _, w := range strings.Fields(v) {
+			n, err := strconv.ParseInt(w, 10, 64)
+			if err != nil {
+				return f.bad("syntax", strconv.Quote(w)+" is no number of a processor")
+			}
+			if !add(n, f.it, f.path) {
+				return nil, false
+			}
+		}
+	default:
+		if f.it.kind != arrayItem {
+			return f.bad("type", shown(f.it)+" does not fit here")
+		}
+		for i, e := range f.it.list {
+			path := f.path + "[" + strconv.Itoa(i) + "]"
+			n, ok := e.value.(int64)
+			if !ok {
+				return f.badAt(e, path, "type", shown(e)+" is no whole number", f.k.must())
+			}
+			if !add(n, e, path) {
+				return nil, false
+			}
+		}
+	}
+	if len(all) == 0 {
+		return f.bad("syntax", "no processor is named")
+	}
+	slices.Sort(all)
+	return slices.Compact(all), true
 }

@@ -26,6 +26,11 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
 		c.Global.ScriptUser, c.Global.ScriptSecurity = user(r), coin(r)
+		c.Global.Thread = Thread{number(r, 0, 99), number(r, 2, 10_000_000), number(r, -20, 19), nil}
+		if coin(r) {
+			c.Global.Thread.CPUs = []int{number(r, 0, 9), number(r, 10, 1023)}
+		}
+		c.Global.NoSwap = coin(r)
 		randomEvents(r, &c.Global)
 		c.Global.Firewall = Firewall{rapid.StringMatching(`[a-zA-Z_][a-zA-Z0-9_./-]{0,62}`).Draw(r, "table"), number(r, -1<<31, 1<<31-1), coin(r)}
 		for i := range rapid.IntRange(0, 2).Draw(r, "files") {

@@ -220,6 +220,11 @@ var globalBlock = &block{
 		{name: "nftables", kind: nftTableKind, def: defaultTable, doc: "Name of vipd's tables of nftables, in the families ip and ip6, which are there while an address with no_accept is. Each vipd in a network namespace needs a name of its own.", differs: "the default is vipd; keepalived's is keepalived."},
 		{name: "nftables_priority", kind: intKind, min: -1 << 31, max: 1<<31 - 1, def: defaultPriority, doc: "Priority of their chains: lower is earlier. From 100 on IPVS takes the packets of its services before no_accept drops the rest."},
 		{name: "nftables_counters", kind: boolKind, def: false, doc: "Count what each rule meets: nft list table ip vipd."},
+		{name: "vrrp_rt_priority", kind: intKind, min: 1, max: 99, defText: "none", doc: "Real-time priority (SCHED_RR) of the thread that receives and sends adverts, which then waits behind no other program. Needs CAP_SYS_NICE, or LimitRTPRIO= in the systemd unit; refused, it is an alarm, and vipd runs on without. Nothing that vipd starts inherits it.", differs: "the thread of VRRP alone has it: health checks, and adding and announcing addresses, are in the same process and keep their usual priority."},
+		{name: "vrrp_rlimit_rttime", aliases: []string{"vrrp_rlimit_rtime"}, kind: intKind, min: 2, max: 10_000_000, def: 10_000, doc: "Microseconds that this thread may compute without waiting once. When it takes longer, in steps of the kernel's clock, it loses its real-time priority until the next reload, and an alarm says so."},
+		{name: "vrrp_priority", kind: intKind, min: -20, max: 19, defText: "that of vipd", doc: "Nice value of the thread of VRRP, where vrrp_rt_priority is not used. Below that of vipd it needs CAP_SYS_NICE.", differs: "as vrrp_rt_priority."},
+		{name: "vrrp_cpu_affinity", kind: cpusKind, defText: "all", doc: "Processors on which the thread of VRRP may run.", differs: "as vrrp_rt_priority."},
+		{name: "vrrp_no_swap", kind: boolKind, def: false, doc: "Keep the memory that vipd uses from being swapped out. Needs CAP_IPC_LOCK.", differs: "there is one process, so it holds for health checks, too."},
 		{name: "v3_checksum_as_v2", kind: boolKind, def: false, doc: "Compute the checksum of version 3 IPv4 adverts without the pseudo-header, as RFC 9568 and much router hardware do."},
 	},
 }

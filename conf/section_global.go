@@ -2,6 +2,8 @@ package conf
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,6 +30,8 @@ func (g Global) section() section {
 			g.Firewall.settings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
+			g.Thread.settings(),
+			[]setting{{"vrrp_no_swap", unless(g.NoSwap, false)}},
 		),
 	}
 }
@@ -49,4 +53,19 @@ func (f FIFO) settings(key string) []setting {
 // settings lists a command that is run once.
 func (h Hook) settings(key string) []setting {
 	return []setting{{key, h.Command}, {key + "_timeout", unless(h.Timeout, 10*time.Second)}}
+}
+
+// settings lists what concerns the thread of VRRP.
+func (t Thread) settings() []setting {
+	cpus := strings.Join(each(t.CPUs, strconv.Itoa), " ")
+	var affinity any = cpus
+	if cpus == "" {
+		affinity = unwritten{cpus}
+	}
+	return []setting{
+		{"vrrp_rt_priority", unless(t.RTPriority, 0)},
+		{"vrrp_rlimit_rttime", unless(t.RTTime, 10_000)},
+		{"vrrp_priority", unless(t.Nice, 0)},
+		{"vrrp_cpu_affinity", affinity},
+	}
 }

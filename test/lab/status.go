@@ -13,6 +13,7 @@ type Status struct {
 	Instances      []InstanceStatus `json:"vrrp_instances"`
 	VirtualServers []ServiceStatus  `json:"virtual_servers"`
 	Counters       map[string]any   `json:"counters"`
+	Alarms         []string         `json:"alarms"`
 }
 
 // InstanceStatus is one VRRP instance.

@@ -41,7 +41,20 @@ func Machine(cfg *conf.Config) []string {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
 	}
 	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
+	out = append(out, processors(cfg.Global.Thread.CPUs)...)
 	return append(out, commands(cfg)...)
+}
+
+// processors looks for those of vrrp_cpu_affinity.
+func processors(wanted []int) []string {
+	var here unix.CPUSet
+	if len(wanted) == 0 || unix.SchedGetaffinity(0, &here) != nil {
+		return nil
+	}
+	if !slices.ContainsFunc(wanted, here.IsSet) {
+		return []string{fmt.Sprintf("global_defs.vrrp_cpu_affinity: this machine has none of the processors %v; it will not be in force", wanted)}
+	}
+	return nil
 }
 
 // commands looks at the programs that the configuration names.

@@ -64,6 +64,7 @@ type Daemon struct {
 	netlink  *host.Netlink
 	frames   *engine.Socket
 	poller   *socket.Poller
+	thread   *thread
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel
 
@@ -155,6 +156,9 @@ func (d *Daemon) close() {
 	if d.ipvs != nil {
 		_ = d.ipvs.Close() // nothing is left to be said to the kernel
 	}
+	if d.thread != nil {
+		d.thread.Close()
+	}
 	if d.poller != nil {
 		_ = d.poller.Close() // nobody waits in it any more
 	}
@@ -169,6 +173,7 @@ func (d *Daemon) close() {
 // build makes all parts and joins them; none does anything yet.
 func (d *Daemon) build(work context.Context) {
 	log := d.log
+	d.thread = newThread(d.poller, log)
 	d.fifos = notify.NewFIFOs(log)
 	d.notify = notify.New(notify.DefaultTimeout, d.fifos, log)
 	d.observer = newObserver(log, d.notify)
@@ -267,6 +272,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 // only what differs from what it has.
 func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	sets := hostSets(cfg)
+	d.thread.Configure(&cfg.Global)
 	// Those that go have their last words to say.
 	d.fifos.Configure(fifoConfigs(cfg.Global, d.log))
 	old, _, _ := d.config.get()

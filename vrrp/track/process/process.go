@@ -13,6 +13,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -103,6 +105,7 @@ func Run(ctx context.Context, c Command) Outcome {
 		}
 		return out
 	}
+	unlimited(cmd.Process.Pid)
 	r := running{pid: cmd.Process.Pid, done: make(chan error, 1)}
 	go func() { r.done <- cmd.Wait() }()
 
@@ -125,6 +128,17 @@ func Run(ctx context.Context, c Command) Outcome {
 	}
 	out.Output = tail.lastLine()
 	return out
+}
+
+// unlimited takes the limit of real-time computing from a child: it is meant for a
+// thread of ours, and would kill a program that gives itself such a priority. A
+// program of another user may keep it, without CAP_SYS_RESOURCE.
+func unlimited(pid int) {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_RTTIME, &limit) == nil && limit.Cur != limit.Max {
+		limit.Cur = limit.Max
+		_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil) // ended, or not allowed
+	}
 }
 
 // errStuck is a killed program that did not go away.
