@@ -21,7 +21,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -180,8 +182,8 @@ func poke(c chan struct{}) {
 // restart draws the first due time of every job that never ran anew, so that
 // jobs configured long before Run do not all start at once. Called with mu held.
 func (s *Scheduler) restart(now time.Time) {
-	for _, e := range s.jobs {
-		if e.runs == 0 && e.index >= 0 {
+	for _, key := range slices.Sorted(maps.Keys(s.jobs)) { // in order: the same seed gives the same times
+		if e := s.jobs[key]; e.runs == 0 && e.index >= 0 {
 			s.first(e, now)
 			heap.Fix(&s.queue, e.index)
 		}

@@ -101,30 +101,49 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadBeginsWithRun: jobs that wait long for Run do not start all at once.
+// TestSpreadBeginsWithRun: jobs that wait long for Run do not start all at once,
+// and the same seed gives the same starts.
 func TestSpreadBeginsWithRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(Options{Seed: 3})
-		f, g := good(), good()
-		jf, jg := job("f", f), job("g", g)
-		jf.Warmup, jg.Warmup = 10*time.Second, 10*time.Second
-		configure(t, s, jf, jg)
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- s.Run(ctx) }()
-		pass(10 * time.Second)
-		if a, b := f.times(), g.times(); len(a) == 0 || len(b) == 0 || a[0].Equal(b[0]) {
-			t.Errorf("first starts %v and %v", a, b)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		if err := s.Run(t.Context()); err == nil {
-			t.Error("Run ran twice")
-		}
-	})
+	first := func() (all []time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(Options{Seed: 3})
+			var fakes []*fake
+			var jobs []Job
+			for i := range 20 {
+				f := good()
+				j := job(fmt.Sprint(i), f)
+				j.Warmup = 10 * time.Second
+				fakes, jobs = append(fakes, f), append(jobs, j)
+			}
+			configure(t, s, jobs...)
+			time.Sleep(time.Minute)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			begin := time.Now()
+			go func() { done <- s.Run(ctx) }()
+			pass(10 * time.Second)
+			for _, f := range fakes {
+				if at := f.times(); len(at) > 0 {
+					all = append(all, at[0].Sub(begin))
+				}
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if err := s.Run(t.Context()); err == nil {
+				t.Error("Run ran twice")
+			}
+		})
+		return all
+	}
+	a, b := first(), first()
+	if sorted := slices.Compact(slices.Sorted(slices.Values(a))); len(sorted) != 20 {
+		t.Errorf("20 jobs started first at %v", sorted)
+	}
+	if !slices.Equal(a, b) {
+		t.Errorf("the same seed gave another schedule:\n%v\n%v", a, b)
+	}
 }
 
 // TestRetries: a failure while up is repeated after DelayBeforeRetry, a

@@ -200,7 +200,7 @@ func (r *Reconciler) finish(held []ipvs.Op, now time.Time) {
 	}
 }
 
-// release deletes all our services, in a few attempts.
+// release deletes all our services, in a few attempts; the error is that of the last one.
 func (r *Reconciler) release() error {
 	r.mu.Lock()
 	r.state.want = ipvs.Table{}
@@ -211,15 +211,13 @@ func (r *Reconciler) release() error {
 	}
 	l := loop{Reconciler: r}
 	r.state.stale = r.state.stale || r.state.kernel.Table == nil
-	var errs []error
+	var err error
 	for range passes {
 		if r.state.stale {
-			err := l.read()
-			if errors.Is(err, ipvs.ErrAbsent) {
+			if err = l.read(); errors.Is(err, ipvs.ErrAbsent) {
 				return nil // with IPVS all services are gone
 			}
 			if err != nil {
-				errs = append(errs, err)
 				continue
 			}
 		}
@@ -227,13 +225,20 @@ func (r *Reconciler) release() error {
 			return nil
 		}
 		r.state.stale = true
-		r.mu.Lock()
-		for _, t := range sortedTargets(r.state.failures) {
-			f := r.state.failures[t]
-			f.Next = time.Time{}
-			errs = append(errs, fmt.Errorf("deleting %s: %w", t, f.Err))
-		}
-		r.mu.Unlock()
+		err = r.forgive()
+	}
+	return err
+}
+
+// forgive has what failed tried again without a pause. It returns the failures as one error.
+func (r *Reconciler) forgive() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var errs []error
+	for _, t := range sortedTargets(r.state.failures) {
+		f := r.state.failures[t]
+		f.Next = time.Time{}
+		errs = append(errs, fmt.Errorf("deleting %s: %w", t, f.Err))
 	}
 	return errors.Join(errs...)
 }

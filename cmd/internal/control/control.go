@@ -40,8 +40,8 @@ type Daemon interface {
 	Reload(ctx context.Context) (string, error)
 }
 
-// Listen makes the socket. A socket that a dead daemon left is removed; one
-// that a live daemon answers on is an error.
+// Listen makes the socket. A socket that a dead daemon left is removed; one that
+// a live daemon has is an error, even if that one is too busy to answer.
 func Listen(path string) (net.Listener, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of the control socket %s is longer than the %d bytes the kernel allows: give a shorter --socket", path, maxPath)
@@ -49,9 +49,13 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory of the control socket: %w", err)
 	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
 		c.Close()
 		return nil, fmt.Errorf("another vipd answers on %s: stop it, or give this one its own --socket and --state-dir", path)
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded): // its queue is full
+		return nil, fmt.Errorf("another vipd listens on %s and does not answer: stop it, or give this one its own --socket and --state-dir", path)
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
 
 	"vipd/cmd/internal/status"
 )
@@ -63,4 +65,31 @@ func TestServeLogsItsTrouble(t *testing.T) {
 	if n := seen.FilterLevelExact(zap.WarnLevel).Len(); n != 1 {
 		t.Errorf("%d warnings were logged, want the one about accept: %v", n, seen.All())
 	}
+}
+
+// A socket that nobody listens on makes room; one of a daemon that does not get to
+// answering, its queue full, is left to it.
+func TestListenLeavesABusyDaemonItsSocket(t *testing.T) {
+	path := t.TempDir() + "/sock"
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	waiting, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	if l, err := Listen(path); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("beside a busy daemon: %v, %v", l, err)
+	}
+	unix.Close(fd)
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatalf("after its death: %v", err)
+	}
+	l.Close()
 }
