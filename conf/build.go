@@ -123,6 +123,9 @@ var rules = []rule{
 	{"global_defs.lvs_notify_fifo_script/fifo", "a script needs its FIFO"},
 	{"global_defs.vrrp_notify_fifo/taken", "FIFOs have paths of their own"},
 	{"global_defs.lvs_notify_fifo/taken", "FIFOs have paths of their own"},
+	{"global_defs.notification_email/server", "mail needs a server (warning)"},
+	{"global_defs.smtp_alert/nobody", "mail needs somebody who gets it (warning)"},
+	{"global_defs.no_checker_emails/always", "single checks are never mailed (warning)"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -181,6 +184,8 @@ func (b *builder) build(top *values) {
 	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")
 	b.events()
 	b.firewall()
+	b.mail(top)
+	b.place(top)
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v

@@ -66,7 +66,7 @@ func (b *builder) membership(groups []*values) {
 // syncGroups settles the sync groups once all instances are known.
 func (b *builder) syncGroups(groups []*values) {
 	for _, v := range groups {
-		g := SyncGroup{Name: v.name, Notify: commands(v)}
+		g := SyncGroup{Name: v.name, Notify: commands(v), Alert: b.alert(v, alertVRRP, false)}
 		var members []*Instance
 		for _, e := range get[[]entry](v, "group") {
 			i := slices.IndexFunc(b.config.Instances, func(in Instance) bool { return in.Name == e.name })

@@ -33,6 +33,7 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 		Persistence: get[time.Duration](v, "persistence_timeout"),
 		Quorum:      v.num("quorum"),
 		Inhibit:     get[bool](v, "inhibit_on_failure"),
+		Alert:       b.alert(v, alertChecker, false),
 	}
 	b.target(v, reals, &vs)
 	b.identity(v, seen, &vs)

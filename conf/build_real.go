@@ -61,6 +61,7 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 		Method:  vs.Method,
 		Weight:  inherit("weight", r, v).num("weight"),
 		Inhibit: get[bool](inherit("inhibit_on_failure", r, v), "inhibit_on_failure"),
+		Alert:   b.alert(r, alertChecker, true),
 	}
 	if r.has("lvs_method") {
 		rs.Method = get[string](r, "lvs_method")

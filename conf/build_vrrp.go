@@ -21,6 +21,7 @@ func (b *builder) instance(v *values) Instance {
 		Announce:         b.announce(v),
 		GARPForm:         b.form(v),
 		Notify:           b.notify(v),
+		Alert:            b.alert(v, alertVRRP, false),
 	}
 	if v.has("down_timer_adverts") {
 		in.DownTimerAdverts = v.num("down_timer_adverts")

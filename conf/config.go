@@ -11,6 +11,7 @@ import (
 // Config after Load returned it, so it may be read from any goroutine.
 type Config struct {
 	Files          []string        // every file read, in the order read
+	Place          Place           // where the daemon lives
 	Global         Global          // [global_defs]
 	Instances      []Instance      // [vrrp_instance.*], sorted by name
 	Scripts        []Script        // [vrrp_script.*], sorted by name
@@ -38,6 +39,8 @@ type Global struct {
 	StatesOnReload bool          // fifo_write_vrrp_states_on_reload
 	ServersAtStart bool          // rs_init_notifies
 	ScriptGroups   bool          // set_supplementary_groups
+	Mail           Mail          // notification_email, smtp_server and so on
+	LogAllFailures bool          // checker_log_all_failures
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
@@ -53,12 +56,33 @@ type Thread struct {
 	CPUs       []int // vrrp_cpu_affinity, sorted; nil: all
 }
 
+// Place tells apart the daemons of one machine. A reload cannot change it.
+type Place struct {
+	Namespace string // net_namespace; "": that of whoever starts vipd
+	IPVS      string // net_namespace_ipvs; "": as the rest
+	FirstIPVS bool   // net_namespace_ipvs = true: that of process 1
+	Instance  string // instance
+}
+
+// Mail says to whom and how mail is sent. It is the zero value when nobody gets
+// mail.
+type Mail struct {
+	To       []string // notification_email; none: no mail
+	From     string   // notification_email_from
+	Server   string   // smtp_server, an address or a name; "": no mail
+	Port     int      // 25
+	Helo     string   // smtp_helo_name
+	Timeout  time.Duration
+	NoFaults bool // no_email_faults
+}
+
 // SyncGroup is one [vrrp_sync_group.NAME]. What the group or a member tracks is in
 // the lists of every member.
 type SyncGroup struct {
 	Name    string
 	Members []string // names of instances, in the order written
 	Notify  Notify
+	Alert   bool // smtp_alert
 }
 
 // LinkDelay is one line of interface_up_down_delays.
@@ -106,6 +130,7 @@ type Instance struct {
 	TrackFiles         []TrackRef // track_file
 	TrackProcesses     []TrackRef // track_process
 	Notify             Notify
+	Alert              bool // smtp_alert
 }
 
 // HMAC is [vrrp_instance.NAME.auth_hmac].
@@ -280,6 +305,7 @@ type VirtualServer struct {
 	Granularity int // prefix length; 32 or 128 when unset
 	Quorum      int // 1
 	Inhibit     bool
+	Alert       bool // smtp_alert
 	Sorry       *Sorry
 	RealServers []RealServer
 }
@@ -296,6 +322,7 @@ type RealServer struct {
 	Method  string
 	Weight  int // 0..65535
 	Inhibit bool
+	Alert   bool // smtp_alert
 	Checks  []Check
 }
 

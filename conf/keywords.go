@@ -33,21 +33,18 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "net_namespace net_namespace_ipvs instance static_ipaddress static_routes static_rules virtual_server_group SSL", ""},
+	{later, inFile, "static_ipaddress static_routes static_rules virtual_server_group SSL", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
 	{instead, inFile, "includer includem includew includeb includea", "use include: a plain name must exist, a pattern may match nothing, and every file is checked"},
 	{noEffect, inFile, "namespace_with_ipsets", "vipd uses no ipsets"},
-	{noEffect, inFile, "use_pid_dir", "vipd writes no pid files; systemd knows the process"},
+	{noEffect, inFile, "use_pid_dir", "vipd writes its pid into vipd.pid in its state directory, /run/vipd or that of instance and net_namespace"},
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
-	{later, inGlobal, "notification_email notification_email_from smtp_server smtp_helo_name smtp_connect_timeout smtp_alert smtp_alert_vrrp smtp_alert_checker", ""},
 	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop", ""},
 	{later, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "include_check", ""},
-	{instead, inGlobal, "no_email_faults no_checker_emails", "vipd sends no mail of this kind; run a command of yours with notify"},
-	{instead, inGlobal, "checker_log_all_failures", "start vipd with --log-level debug; \"vipd status\" shows the last result of every check"},
 	{instead, inGlobal, "vmac_prefix vmac_addr_prefix", "vipd makes no virtual-MAC interfaces; leave it out"},
 	{instead, inGlobal, "disable_local_igmp", "set net.ipv4.igmp_link_local_mcast_reports = 0 in /etc/sysctl.d"},
 	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; for no_accept it makes nftables rules of its own (nftables)"},
@@ -71,7 +68,6 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
 	{later, inInstance, "virtual_routes virtual_rules promote_secondaries use_vmac vmac_xmit_base dont_track_primary", ""},
-	{later, inInstance, "smtp_alert", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},
 	{instead, inInstance, "vrf", "name the interface inside the VRF with interface"},
 	{instead, inInstance, "use_vmac_addr use_ipvlan", "vipd puts addresses on the interface itself and announces its MAC; leave it out"},
@@ -83,14 +79,13 @@ var keywords = []keyword{
 	{instead, inSpread, "mcast_src_ip unicast_src_ip", "the file is the same on all directors, and each sends from the first address of its interface"},
 	{instead, inSpread, "virtual_ipaddress_excluded no_virtual_ipaddress", "a spread deals out the addresses of virtual_ipaddress; write a vrrp_instance for others"},
 
-	{later, []string{"vrrp_sync_group"}, "smtp_alert", ""},
 	{instead, []string{"vrrp_sync_group"}, "track_bfd", "use track_script or track_interface"},
 	{noEffect, []string{"vrrp_sync_group"}, "sync_group_tracking_weight", "trackers with weights always count, for all members alike"},
 	{noEffect, []string{"vrrp_sync_group"}, "notify_priority_changes", "a group has no priority of its own, and its members have theirs"},
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
 	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{later, inServers, "alpha smtp_alert snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
+	{later, inServers, "alpha snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
 	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},

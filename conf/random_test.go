@@ -33,6 +33,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		c.Global.NoSwap = coin(r)
 		randomEvents(r, &c.Global)
 		c.Global.Firewall = Firewall{rapid.StringMatching(`[a-zA-Z_][a-zA-Z0-9_./-]{0,62}`).Draw(r, "table"), number(r, -1<<31, 1<<31-1), coin(r)}
+		randomMail(r, c)
 		for i := range rapid.IntRange(0, 2).Draw(r, "files") {
 			c.TrackFiles = append(c.TrackFiles, randomFile(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -44,7 +45,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		}
 		if len(c.Instances) > 0 && coin(r) {
 			c.Instances[0].SyncGroup = "0" + name(r)
-			c.SyncGroups = []SyncGroup{{c.Instances[0].SyncGroup, []string{c.Instances[0].Name}, randomNotify(r)}}
+			c.SyncGroups = []SyncGroup{{c.Instances[0].SyncGroup, []string{c.Instances[0].Name}, randomNotify(r), coin(r)}}
 			c.SyncGroups[0].Notify.LowerPri, c.SyncGroups[0].Notify.PriorityChanges = Command{}, false
 		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
@@ -126,6 +127,24 @@ func randomEvents(r *rapid.T, g *Global) {
 	g.Shutdown = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
 }
 
+// randomMail fills in who gets mail, and where the daemon lives.
+func randomMail(r *rapid.T, c *Config) {
+	c.Global.LogAllFailures = coin(r)
+	if coin(r) {
+		c.Global.Mail = Mail{
+			To: []string{"a@" + rapid.StringMatching(`[a-z0-9][a-z0-9_-]{0,9}`).Draw(r, "host"), "b+c@x.example"}, From: "x@y", Port: relayPort,
+			Helo: "h", Timeout: duration(r, time.Second, time.Hour, time.Millisecond), NoFaults: coin(r),
+		}
+		if coin(r) {
+			c.Global.Mail.Server = rapid.SampledFrom([]string{"mail.example.com", "10.0.0.5", "2001:db8::25"}).Draw(r, "relay")
+			c.Global.Mail.Port = number(r, 1, 65535)
+		}
+	}
+	place := func() string { return rapid.StringMatching(`([A-Za-z0-9_][A-Za-z0-9._-]{0,8})?`).Draw(r, "place") }
+	c.Place = Place{Namespace: place(), IPVS: place(), Instance: place()}
+	c.Place.FirstIPVS = c.Place.IPVS == "" && coin(r)
+}
+
 func randomFile(r *rapid.T, name string) TrackFile {
 	f := TrackFile{Name: name, Path: "/" + rapid.StringMatching(`[a-zäß \\"]{1,9}`).Draw(r, "path"), Weight: number(r, -weightMax, weightMax), Reverse: coin(r), Init: coin(r)}
 	if f.Init {
@@ -161,7 +180,7 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 		},
 		GARPForm:        rapid.SampledFrom(garpForms).Draw(r, "form"),
 		TrackInterfaces: []TrackRef{{"eth1", number(r, -253, 253), coin(r)}},
-		Notify:          randomNotify(r),
+		Notify:          randomNotify(r), Alert: coin(r),
 	}
 	in.Group = netip.MustParseAddr("224.0.0.77")
 	if in.IPv6 {
@@ -240,7 +259,7 @@ func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
 func randomServer(r *rapid.T, i int) VirtualServer {
 	vs := VirtualServer{
 		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"), Method: rapid.SampledFrom(methods).Draw(r, "method"),
-		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Granularity: 32,
+		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Alert: coin(r), Granularity: 32,
 	}
 	if vs.IPv6 {
 		vs.Granularity = 128
@@ -263,7 +282,7 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 		vs.Sorry = &Sorry{netip.AddrPortFrom(host(250), port), rapid.SampledFrom(methods).Draw(r, "method")}
 	}
 	for j := range number(r, 0, 3) {
-		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, 65535), Inhibit: coin(r)}
+		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, 65535), Inhibit: coin(r), Alert: coin(r)}
 		for _, kind := range []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"} {
 			if coin(r) {
 				rs.Checks = append(rs.Checks, randomCheck(r, kind, netip.AddrPortFrom(host(200), port)))

@@ -20,5 +20,6 @@ var groupBlock = &block{
 		{name: "notify_fault", kind: runKind, doc: "Command to run when the group enters FAULT."},
 		{name: "notify_stop", kind: runKind, doc: "Command to run when vipd stops."},
 		{name: "notify_deleted", kind: deletedKind, doc: "Command to run when a reload removes the group; notify and the FIFOs then say DELETED. true: they do, without a command."},
+		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_vrrp, else smtp_alert of global_defs, else false", doc: "Mail every change of the group's state."},
 	},
 }

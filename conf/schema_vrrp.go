@@ -143,5 +143,6 @@ var instanceBlock = &block{
 		{name: "notify_deleted", kind: deletedKind, doc: "Command to run when a reload removes the instance; notify and the FIFOs then say DELETED. true: they do, without a command. Otherwise the removal counts as FAULT."},
 		{name: "notify_master_rx_lower_pri", kind: runKind, doc: "Command to run when a MASTER hears an advert of a lower priority, at most five times a second. In a cloud it takes the address back."},
 		{name: "notify_priority_changes", kind: boolKind, defText: "vrrp_notify_priority_changes", doc: "As in global_defs, for this instance."},
+		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_vrrp, else smtp_alert of global_defs, else false", doc: "Mail every change of state to notification_email of global_defs."},
 	},
 }

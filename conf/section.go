@@ -77,6 +77,7 @@ func (s setting) written() bool {
 // sections returns all objects in the order of a file.
 func (c *Config) sections() []section {
 	all := []section{
+		c.Place.section(),
 		{object: "interfaces", settings: []setting{{"interface_up_down_delays", some(list(texts(c.LinkDelays)))}}},
 		c.Global.section(),
 	}

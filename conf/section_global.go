@@ -27,6 +27,8 @@ func (g Global) section() section {
 				{"rs_init_notifies", unless(g.ServersAtStart, false)},
 				{"set_supplementary_groups", unless(g.ScriptGroups, false)},
 			},
+			[]setting{{"checker_log_all_failures", unless(g.LogAllFailures, false)}},
+			g.Mail.settings(),
 			g.Firewall.settings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),

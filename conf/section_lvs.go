@@ -32,6 +32,7 @@ func (vs VirtualServer) section() section {
 		setting{"persistence_granularity", unless(vs.Granularity, whole)},
 		setting{"quorum", vs.Quorum},
 		setting{"inhibit_on_failure", vs.Inhibit},
+		setting{"smtp_alert", unless(vs.Alert, false)},
 	)
 	if vs.Sorry != nil {
 		s.settings = append(s.settings, setting{"sorry_server", vs.Sorry.Address}, setting{"sorry_server_lvs_method", vs.Sorry.Method})
@@ -50,6 +51,7 @@ func (rs RealServer) section() section {
 			{"lvs_method", rs.Method},
 			{"weight", rs.Weight},
 			{"inhibit_on_failure", rs.Inhibit},
+			{"smtp_alert", unless(rs.Alert, true)},
 		},
 	}
 	count := map[string]int{}

@@ -7,14 +7,14 @@ import (
 
 // section is [vrrp_sync_group.NAME].
 func (g SyncGroup) section() section {
-	return table("vrrp_sync_group", g.Name, append([]setting{{"group", list(g.Members)}}, g.Notify.states()...)...)
+	return table("vrrp_sync_group", g.Name, append(append([]setting{{"group", list(g.Members)}}, g.Notify.states()...), setting{"smtp_alert", unless(g.Alert, false)})...)
 }
 
 // section is [vrrp_instance.NAME].
 func (in Instance) section() section {
 	return table("vrrp_instance", in.Name, slices.Concat(
 		in.election(), in.unicastSettings(), in.addresses(), in.Announce.settings(), []setting{{"garp_form", in.GARPForm}}, in.tracks(), in.Notify.settings(), in.HMAC.settings(),
-		[]setting{{"authentication", in.password()}})...)
+		[]setting{{"smtp_alert", unless(in.Alert, false)}}, []setting{{"authentication", in.password()}})...)
 }
 
 // election lists who the instance is, and what makes it MASTER.
