@@ -60,7 +60,7 @@ type Thread struct {
 type Place struct {
 	Namespace string // net_namespace; "": that of whoever starts vipd
 	IPVS      string // net_namespace_ipvs; "": as the rest
-	FirstIPVS bool   // net_namespace_ipvs = true: that of process 1
+	FirstIPVS bool   // net_namespace_ipvs = true: that of whoever starts vipd
 	Instance  string // instance
 }
 

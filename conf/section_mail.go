@@ -27,6 +27,7 @@ func (m Mail) settings() []setting {
 		{"notification_email", list(m.To)},
 		{"notification_email_from", m.From},
 		{"smtp_server", m.server()},
+		{"port of smtp_server", unwritten{m.Port}},
 		{"smtp_helo_name", m.Helo},
 		{"smtp_connect_timeout", m.Timeout},
 		{"no_email_faults", m.NoFaults},
@@ -35,7 +36,9 @@ func (m Mail) settings() []setting {
 		return all
 	}
 	for i := range all {
-		all[i].value = unwritten{all[i].value}
+		if all[i].written() {
+			all[i].value = unwritten{all[i].value}
+		}
 	}
 	return all
 }

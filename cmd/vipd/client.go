@@ -12,7 +12,7 @@ import (
 	"vipd/cmd/internal/status"
 )
 
-func statusCommand(socket *string) *cobra.Command {
+func statusCommand(at *address) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
@@ -20,7 +20,7 @@ func statusCommand(socket *string) *cobra.Command {
 		Long:  "Show who owns what and why, services and servers.\nExit status 3 when no daemon answers on the control socket.",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			body, err := control.NewClient(*socket).Status(c.Context())
+			body, err := control.NewClient(at.path()).Status(c.Context())
 			if errors.Is(err, control.ErrNotRunning) {
 				return &exitError{exitNotRunning, err}
 			}
@@ -39,22 +39,22 @@ func statusCommand(socket *string) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON with stable names")
-	return c
+	return at.flag(c)
 }
 
-func reloadCommand(socket *string) *cobra.Command {
-	return &cobra.Command{
+func reloadCommand(at *address) *cobra.Command {
+	return at.flag(&cobra.Command{
 		Use:   "reload",
 		Short: "Make the daemon read its configuration again",
 		Long:  "Make the daemon read its configuration again and print what changed.\nA configuration with errors is refused; the running one stays.",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := control.NewClient(*socket).Reload(c.Context())
+			text, err := control.NewClient(at.path()).Reload(c.Context())
 			if err != nil {
 				return err
 			}
 			fmt.Fprintln(c.OutOrStdout(), text)
 			return nil
 		},
-	}
+	})
 }

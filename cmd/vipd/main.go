@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -69,6 +70,34 @@ func complain(msg string) {
 	}
 }
 
+// address is how a command finds the daemon, or the daemon where to listen.
+type address struct{ socket, instance string }
+
+// given is the socket that was named, by flag or environment; "": none was.
+func (a *address) given() string {
+	if a.socket != "" {
+		return a.socket
+	}
+	return os.Getenv("VIPD_SOCKET")
+}
+
+// path is the socket of the daemon that a command is for.
+func (a *address) path() string {
+	switch {
+	case a.socket != "":
+		return a.socket
+	case a.instance != "":
+		return control.SocketOf(a.instance)
+	}
+	return cmp.Or(a.given(), control.SocketOf(""))
+}
+
+// flag gives a command that talks to a daemon the flag --instance.
+func (a *address) flag(c *cobra.Command) *cobra.Command {
+	c.Flags().StringVar(&a.instance, "instance", "", "the daemon with this name: its instance, or net_namespace, or NET_NAMESPACE-INSTANCE")
+	return c
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vipd",
@@ -76,12 +105,9 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	socket := os.Getenv("VIPD_SOCKET")
-	if socket == "" {
-		socket = control.DefaultSocket
-	}
-	root.PersistentFlags().StringVar(&socket, "socket", socket, "control socket (also VIPD_SOCKET)")
-	root.AddCommand(runCommand(&socket), checkCommand(), spreadCommand(), statusCommand(&socket), reloadCommand(&socket),
+	var at address
+	root.PersistentFlags().StringVar(&at.socket, "socket", "", "control socket (also VIPD_SOCKET; default "+control.SocketOf("")+")")
+	root.AddCommand(runCommand(&at), checkCommand(), spreadCommand(), statusCommand(&at), reloadCommand(&at),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "vipd "+version) },

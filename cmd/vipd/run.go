@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ const defaultConfig = "/etc/vipd/vipd.toml"
 // errSaid has no text: what there was to say is in the log.
 var errSaid = errors.New("")
 
-func runCommand(socket *string) *cobra.Command {
+func runCommand(at *address) *cobra.Command {
 	opts := daemon.Options{Version: version}
 	var level, format string
 	var ignored bool
@@ -38,10 +39,16 @@ func runCommand(socket *string) *cobra.Command {
 				return &exitError{exitConfig, err}
 			}
 			defer flush()
-			opts.Socket = *socket
-			ctx, hurry, hup, stop := signals()
-			defer stop()
-			err = daemon.Run(ctx, opts, hup, hurry, log)
+			opts.Socket = at.given()
+			sig := catch()
+			defer sig.release()
+			opts.Ready = func() error {
+				if sig.release() {
+					return daemon.ErrAsked
+				}
+				return nil
+			}
+			err = daemon.Run(sig.ctx, opts, sig.hup, sig.hurry, log)
 			if format == "json" {
 				return logged(log, err)
 			}
@@ -55,7 +62,7 @@ func runCommand(socket *string) *cobra.Command {
 	f := c.Flags()
 	f.StringVarP(&opts.ConfigFile, "config", "c", defaultConfig, "configuration file")
 	f.StringVarP(&opts.ConfigFile, "use-file", "f", defaultConfig, "the same, as keepalived spells it")
-	f.StringVar(&opts.StateDir, "state-dir", "/run/vipd", "where the lock and the memory of what vipd added live")
+	f.StringVar(&opts.StateDir, "state-dir", "", "where the lock and the memory of what vipd added live (default /run/vipd, with instance or net_namespace /run/vipd-NAME)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "console", "console or json")
 	for _, k := range []struct{ name, short string }{{"dont-fork", "n"}, {"log-console", "l"}, {"log-detail", "D"}} {
@@ -81,29 +88,53 @@ func logged(log *zap.Logger, err error) error {
 	return &exitError{exitConfig, errSaid}
 }
 
-// signals returns a context that ends with the first SIGTERM or SIGINT, a
-// channel that is closed by the second, and one that gets every SIGHUP.
-func signals() (ctx context.Context, hurry chan struct{}, hup chan os.Signal, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	hurry = make(chan struct{})
-	hup = make(chan os.Signal, 1)
-	term := make(chan os.Signal, 2)
-	signal.Notify(hup, syscall.SIGHUP)
-	signal.Notify(term, syscall.SIGTERM, syscall.SIGINT)
-	done := make(chan struct{})
-	go func() {
+// signals are those that the daemon answers.
+type signals struct {
+	ctx   context.Context // ends with the first SIGTERM or SIGINT
+	hurry chan struct{}   // closed by the second
+	hup   chan os.Signal  // gets every SIGHUP
+
+	cancel context.CancelFunc
+	term   chan os.Signal
+	done   chan struct{}
+	once   sync.Once
+	wait   sync.WaitGroup
+}
+
+// catch takes the signals over. They must be released.
+func catch() *signals {
+	s := &signals{hurry: make(chan struct{}), hup: make(chan os.Signal, 1), term: make(chan os.Signal, 2), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	signal.Notify(s.hup, syscall.SIGHUP)
+	signal.Notify(s.term, syscall.SIGTERM, syscall.SIGINT)
+	s.wait.Go(func() {
 		for n := 0; n < 2; n++ {
 			select {
-			case <-term:
-			case <-done:
+			case <-s.term:
+			case <-s.done:
 				return
 			}
 			if n == 0 {
-				cancel()
+				s.cancel()
 			} else {
-				close(hurry)
+				close(s.hurry)
 			}
 		}
-	}()
-	return ctx, hurry, hup, func() { signal.Stop(hup); signal.Stop(term); close(done); cancel() }
+	})
+	return s
+}
+
+// release leaves the signals to the system again, and reports whether one had asked
+// to stop: SIGTERM and SIGINT then end the process, SIGHUP, for which there is nothing
+// to read again yet, does nothing.
+func (s *signals) release() (asked bool) {
+	s.once.Do(func() {
+		signal.Ignore(syscall.SIGHUP)
+		signal.Stop(s.term) // what came before is in the channel now
+		close(s.done)
+		s.wait.Wait()
+	})
+	asked = s.ctx.Err() != nil || len(s.term) > 0
+	s.cancel()
+	return asked
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -73,6 +74,7 @@ func (s *Scheduler) finish(e *entry, deadline time.Time, r healthcheck.Result, p
 	waiting := s.lanes[fast].front() != nil || s.lanes[slow].front() != nil
 	first := e.index == 0
 	verdict, fields := e.tracker.Verdict(), e.fields
+	failed := e.job.LogFailures && !stopped && !changed && !e.result.OK && !e.result.LocalFault
 	s.mu.Unlock()
 
 	if first || waiting {
@@ -81,6 +83,9 @@ func (s *Scheduler) finish(e *entry, deadline time.Time, r healthcheck.Result, p
 	if stack != nil {
 		s.log.Error("a health check panicked: this is a bug in vipd, please report it; the attempt counts as failed",
 			append(fields, zap.String("detail", r.Detail), zap.ByteString("stack", stack))...)
+	}
+	if failed {
+		s.log.Warn("check failed", append(slices.Clone(fields), zap.String("detail", r.Detail))...)
 	}
 	if changed {
 		s.logTransition(verdict, r, fields)

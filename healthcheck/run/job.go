@@ -30,6 +30,9 @@ type Job struct {
 	// min(Warmup, Interval).
 	Inherit healthcheck.Verdict
 
+	// LogFailures has every failed attempt logged, not only the one that brings DOWN.
+	LogFailures bool
+
 	// Fields go with every log line about this check (service, dest, check);
 	// without any it is check=Key.
 	Fields []zap.Field

@@ -10,15 +10,21 @@ import (
 )
 
 // Kernel is a [Conn] that is opened when it is needed and opened anew after the connection failed, so that a kernel
-// without IPVS, or one whose module is loaded again, is an error only until that changes. It must be used from the
-// network namespace that the process runs in.
+// without IPVS, or one whose module is loaded again, is an error only until that changes.
 type Kernel struct {
+	in   func(open func() error) error
 	mu   sync.Mutex
 	conn *Conn
 }
 
-// NewKernel returns a Kernel that has not connected yet.
-func NewKernel() *Kernel { return &Kernel{} }
+// NewKernel returns a Kernel that has not connected yet. in runs open in the network namespace whose IPVS is meant, on a
+// thread of its own; nil: that of the process.
+func NewKernel(in func(open func() error) error) *Kernel {
+	if in == nil {
+		in = func(open func() error) error { return open() }
+	}
+	return &Kernel{in: in}
+}
 
 // Read is [Conn.Read].
 func (k *Kernel) Read() (snap ipvs.Snapshot, err error) {
@@ -71,11 +77,14 @@ func (k *Kernel) with(call func(*Conn) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.conn == nil {
-		c, err := Open()
+		err := k.in(func() (err error) {
+			k.conn, err = Open()
+			return err
+		})
 		if err != nil {
+			k.conn = nil
 			return err
 		}
-		k.conn = c
 	}
 	err := call(k.conn)
 	if k.conn != nil && k.conn.broken != nil {

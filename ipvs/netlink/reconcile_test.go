@@ -23,7 +23,7 @@ import (
 // start runs a reconciler on the real kernel until stop is called, which leaves the table as a crash would.
 func start(t *testing.T, file string) (r *reconcile.Reconciler, stop func()) {
 	t.Helper()
-	k := netlink.NewKernel()
+	k := netlink.NewKernel(nil)
 	r = reconcile.New(k, file, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -245,7 +245,7 @@ func TestRestartKeepsConnections(t *testing.T) {
 
 // TestModuleUnloaded: with the module out of the way, the error names the remedy; loaded again, the Kernel heals by itself.
 func TestModuleUnloaded(t *testing.T) {
-	k := netlink.NewKernel()
+	k := netlink.NewKernel(nil)
 	if _, err := k.Read(); err != nil {
 		t.Fatal(err)
 	}

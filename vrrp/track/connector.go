@@ -46,10 +46,10 @@ type connector struct {
 }
 
 // openConnector subscribes. The kernel serves it in the first network namespace
-// and the first process namespace only; the socket is opened in the former
-// whatever namespace vipd itself is in.
-func openConnector() (*connector, error) {
-	fd, err := inFirstNamespace(func() (int, error) {
+// and the first process namespace only; the socket is opened in the former, whose
+// path is first, whatever namespace vipd itself is in.
+func openConnector(first string) (*connector, error) {
+	fd, err := inFirstNamespace(first, func() (int, error) {
 		return unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
 	})
 	if err != nil {
@@ -73,10 +73,10 @@ func openConnector() (*connector, error) {
 	return c, nil
 }
 
-// inFirstNamespace runs open in the network namespace of process 1, or where that
+// inFirstNamespace runs open in the network namespace that path names, or where that
 // is not to be had in our own.
-func inFirstNamespace(open func() (int, error)) (int, error) {
-	first, err := unix.Open("/proc/1/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func inFirstNamespace(path string, open func() (int, error)) (int, error) {
+	first, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return open()
 	}

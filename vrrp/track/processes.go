@@ -92,6 +92,7 @@ type Processes struct {
 	log    *zap.Logger
 	wake   chan struct{} // capacity 1
 	table  table
+	first  string // path of the first network namespace
 
 	mu     sync.Mutex // guards all following fields
 	wanted []ProcessConfig
@@ -111,8 +112,12 @@ type counted struct {
 // of each kind and when it changes, in order, and again after each Configure. It
 // must not block.
 func NewProcesses(result func(name string, ok bool), log *zap.Logger) *Processes {
-	return &Processes{result: result, log: log, wake: make(chan struct{}, 1), states: map[string]*counted{}, table: procTable{"/proc"}}
+	return &Processes{result: result, log: log, wake: make(chan struct{}, 1), states: map[string]*counted{}, table: procTable{"/proc"}, first: "/proc/1/ns/net"}
 }
+
+// First says where the first network namespace is, in which alone the kernel tells of
+// processes. It must come before Run; without it that is the one of process 1.
+func (p *Processes) First(path string) { p.first = path }
 
 // Configure sets what is counted (start and reload). What is as before keeps its
 // verdict.
@@ -164,7 +169,7 @@ func (p *Processes) Run(ctx context.Context) error {
 			tried = time.Now()
 			p.scan() // the answer may take its time
 			var err error
-			if events, err = openConnector(); err != nil {
+			if events, err = openConnector(p.first); err != nil {
 				events = nil
 			}
 			p.from(err)

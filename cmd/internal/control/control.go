@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,9 +22,35 @@ import (
 	"vipd/cmd/internal/status"
 )
 
-// DefaultSocket is where the daemon listens when neither --socket nor
-// VIPD_SOCKET says otherwise.
-const DefaultSocket = "/run/vipd/vipd.sock"
+// runDir is where daemons live, each in a directory of its own.
+const runDir = "/run"
+
+// SocketOf is where the daemon with a name listens when neither --socket nor
+// VIPD_SOCKET says otherwise; "" is that of a configuration without instance and
+// net_namespace.
+func SocketOf(name string) string {
+	dir := "vipd"
+	if name != "" {
+		dir += "-" + name
+	}
+	return filepath.Join(runDir, dir, "vipd.sock")
+}
+
+// others names the daemons that have a socket in the usual place, for an operator who
+// asked for another.
+func others(path string) string {
+	found, _ := filepath.Glob(filepath.Join(runDir, "vipd-*", "vipd.sock")) // the pattern is good
+	var names []string
+	for _, f := range found {
+		if f != path {
+			names = append(names, "--instance "+strings.TrimPrefix(filepath.Base(filepath.Dir(f)), "vipd-"))
+		}
+	}
+	if len(names) == 0 || path != SocketOf("") {
+		return ""
+	}
+	return "; there are others: " + strings.Join(names[:min(len(names), 10)], ", ")
+}
 
 // callTimeout bounds a client's call, and the server's reading of a request.
 const callTimeout = 10 * time.Second
@@ -166,7 +193,7 @@ func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) 
 	resp, err := c.http.Do(req)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
-		return nil, fmt.Errorf("%w (nothing answers on %s; start it with: vipd run)", ErrNotRunning, c.path)
+		return nil, fmt.Errorf("%w (nothing answers on %s; start it with: vipd run%s)", ErrNotRunning, c.path, others(c.path))
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return nil, fmt.Errorf("the control socket %s may be used by root only: %w", c.path, unix.EACCES)
 	case errors.Is(err, context.DeadlineExceeded):

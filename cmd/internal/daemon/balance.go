@@ -41,6 +41,8 @@ type balancer struct {
 	states   map[ipvs.Key]plan.State // as last logged
 	told     map[serverID]healthcheck.Verdict
 	tellNew  bool // a new server is an event, too
+	failures bool // every failed attempt of a check is logged
+	alerts   *alerts
 }
 
 // balancedService is one virtual server with the check keys of its servers.
@@ -90,6 +92,7 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 				if err != nil {
 					return err
 				}
+				job.LogFailures = b.failures
 				jobs = append(jobs, job)
 				s.keys[j] = append(s.keys[j], job.Key)
 			}
@@ -134,7 +137,7 @@ func (b *balancer) HealthChanged() {
 func (b *balancer) apply(snapshot map[string]run.Status) {
 	out := b.plan(snapshot)
 	b.table.Set(out.Table)
-	b.tellServers(b.verdicts(snapshot))
+	b.tellServers(b.verdicts(snapshot), snapshot)
 	states := make(map[ipvs.Key]plan.State, len(out.Services))
 	for i, s := range out.Services {
 		states[s.Key] = s.State
@@ -142,7 +145,7 @@ func (b *balancer) apply(snapshot map[string]run.Status) {
 		if !known {
 			before = plan.StateDown
 		}
-		b.tellService(s.Key, before, s.State)
+		b.tellService(b.services[i].conf, s, before, !known)
 		if known && before != s.State {
 			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
 				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vipd/cmd/internal/control"
+	"vipd/cmd/internal/mail"
 	"vipd/cmd/internal/notify"
 	"vipd/conf"
 	"vipd/garp"
@@ -43,9 +45,12 @@ const leftoverLines = 20
 // Options are the flags of `vipd run`.
 type Options struct {
 	ConfigFile string
-	Socket     string
-	StateDir   string
+	Socket     string // "": that of the configuration's instance and net_namespace
+	StateDir   string // the same
 	Version    string
+	// Ready is called before the process starts anew in another network namespace;
+	// an error of it ends Run.
+	Ready func() error
 }
 
 // ConfigError says that the configuration has errors; its text shows all of
@@ -80,6 +85,7 @@ type Daemon struct {
 	processes *track.Processes
 	notify    *notify.Runner
 	fifos     *notify.FIFOs
+	mail      *mail.Queue
 	observer  *observer
 	checks    *run.Scheduler
 	table     *reconcile.Reconciler
@@ -99,6 +105,14 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	if err != nil {
 		return err
 	}
+	home, err := enter(cfg.Place, opts.Ready, log)
+	if errors.Is(err, ErrAsked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	opts.settle(cfg.Place)
 	lock, err := lockStateDir(opts.StateDir)
 	if err != nil {
 		return err
@@ -113,7 +127,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	// The parts outlive ctx: giving everything up needs them.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	d.build(work)
+	d.build(work, home)
 	if err := d.sweep(cfg); err != nil {
 		return err
 	}
@@ -171,12 +185,14 @@ func (d *Daemon) close() {
 }
 
 // build makes all parts and joins them; none does anything yet.
-func (d *Daemon) build(work context.Context) {
+func (d *Daemon) build(work context.Context, home home) {
 	log := d.log
 	d.thread = newThread(d.poller, log)
 	d.fifos = notify.NewFIFOs(log)
 	d.notify = notify.New(notify.DefaultTimeout, d.fifos, log)
+	d.mail = mail.New(log)
 	d.observer = newObserver(log, d.notify)
+	d.observer.alerts = &alerts{post: d.mail.Send}
 	d.engine = engine.New(d.frames, log)
 	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
 		Present: func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
@@ -193,10 +209,12 @@ func (d *Daemon) build(work context.Context) {
 	d.scripts = track.New(d.router.TrackResult, log)
 	d.files = track.NewFiles(d.router.TrackFile, log)
 	d.processes = track.NewProcesses(d.router.TrackProcess, log)
-	d.ipvs = ipvsnl.NewKernel()
+	d.processes.First(home.first)
+	d.ipvs = home.kernel()
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
+	d.balance.alerts = d.observer.alerts
 	d.feed = &feed{manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
@@ -262,7 +280,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 		return err
 	}
 	d.log.Info("vipd started", zap.String("version", d.opts.Version), zap.Int("pid", os.Getpid()),
-		zap.String("config", d.opts.ConfigFile), zap.Int("vrrp_instances", len(cfg.Instances)),
+		zap.String("config", d.opts.ConfigFile), zap.String("socket", d.opts.Socket), zap.Int("vrrp_instances", len(cfg.Instances)),
 		zap.Int("virtual_servers", len(cfg.VirtualServers)))
 	d.tellManager(daemon.SdNotifyReady)
 	return nil
@@ -275,6 +293,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.thread.Configure(&cfg.Global)
 	// Those that go have their last words to say.
 	d.fifos.Configure(fifoConfigs(cfg.Global, d.log))
+	d.mail.Configure(mailConfig(cfg.Global.Mail))
 	old, _, _ := d.config.get()
 	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
 	defer d.observer.Configure(cfg, nil, nil)
@@ -292,7 +311,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
-	d.balance.TellNew(cfg.Global.ServersAtStart)
+	d.balance.Tell(cfg.Global.ServersAtStart, cfg.Global.LogAllFailures)
 	return d.balance.Configure(cfg.VirtualServers)
 }
 
@@ -352,15 +371,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 			defer cancel()
 			return d.table.Release(ctx)
 		})
-		step(func() error {
-			if err := d.notify.Close(context.Background()); err != nil {
-				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
-			}
-			if err := d.fifos.Close(); err != nil {
-				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
-			}
-			return nil
-		})
+		step(d.lastWords)
 		done <- errors.Join(errs...)
 	}()
 	select {
@@ -373,6 +384,25 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 		d.log.Warn("stopping at once: addresses and services may stay")
 		return nil
 	}
+}
+
+// lastWords lets commands, FIFOs and mail have their time, all at once.
+func (d *Daemon) lastWords() error {
+	var g sync.WaitGroup
+	for _, end := range []func() error{
+		func() error { return d.notify.Close(context.Background()) }, d.mail.Close,
+	} {
+		g.Go(func() {
+			if err := guard(end); err != nil {
+				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
+			}
+		})
+	}
+	g.Wait()
+	if err := d.fifos.Close(); err != nil {
+		d.log.Warn("notifications were cut off", zap.NamedError("err", err))
+	}
+	return nil
 }
 
 // guard turns a panic into an error: when a part of the daemon has a fault, the

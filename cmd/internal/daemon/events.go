@@ -11,6 +11,7 @@ import (
 	"vipd/cmd/internal/status"
 	"vipd/conf"
 	"vipd/healthcheck"
+	"vipd/healthcheck/run"
 	"vipd/ipvs"
 	"vipd/ipvs/plan"
 )
@@ -146,19 +147,22 @@ func upDown(up bool) string {
 	return "DOWN"
 }
 
-// TellNew says whether a server that is new is an event, too (rs_init_notifies).
-func (b *balancer) TellNew(on bool) {
+// Tell says whether a server that is new is an event, too (rs_init_notifies), and
+// whether every failed attempt of a check is logged (checker_log_all_failures) by
+// the checks that Configure makes.
+func (b *balancer) Tell(newServers, failures bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tellNew = on
+	b.tellNew, b.failures = newServers, failures
 }
 
 // tellServers reports servers whose verdict has changed. One without a result is
 // as it was, and up at first, as in the table. Called with mu held.
-func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
+func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
 	for _, s := range b.services {
 		key := serviceKey(s.conf)
-		for _, r := range s.conf.RealServers {
+		for i := range s.conf.RealServers {
+			r := &s.conf.RealServers[i]
 			id := serverID{key, r.Address}
 			before, known := b.told[id]
 			if !known {
@@ -172,6 +176,13 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
 			if now != before || !known && b.tellNew {
 				b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(now == healthcheck.Up)))
 			}
+			if now != before && b.alerts != nil {
+				checks := make([]run.Status, len(s.keys[i]))
+				for j, k := range s.keys[i] {
+					checks[j] = snapshot[k]
+				}
+				b.alerts.Server(r, id, now == healthcheck.Up, checks)
+			}
 		}
 	}
 	b.told = verdicts
@@ -179,8 +190,12 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict) {
 
 // tellService reports a service whose quorum was reached or lost, a new one too when
 // it is there from the start.
-func (b *balancer) tellService(key ipvs.Key, before, now plan.State) {
-	if (before == plan.StateUp) != (now == plan.StateUp) {
-		b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(now == plan.StateUp)))
+func (b *balancer) tellService(v *conf.VirtualServer, s plan.ServiceState, before plan.State, start bool) {
+	if (before == plan.StateUp) == (s.State == plan.StateUp) {
+		return
+	}
+	b.event(fmt.Sprintf("VS %s %s", serviceWords(s.Key), upDown(s.State == plan.StateUp)))
+	if b.alerts != nil {
+		b.alerts.Service(v, s, start)
 	}
 }

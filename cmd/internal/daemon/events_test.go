@@ -55,7 +55,7 @@ func TestServiceLines(t *testing.T) {
 func TestNewServersAreTold(t *testing.T) {
 	var lines []string
 	b := newBalancer(&fakeChecks{}, &fakeTable{}, func(line string) { lines = append(lines, line) }, zap.NewNop())
-	b.TellNew(true)
+	b.Tell(true, false)
 	more := server(80)
 	more.RealServers = append(more.RealServers, conf.RealServer{Address: netip.MustParseAddrPort("10.0.0.23:80"), Method: "DR", Weight: 1})
 	for _, v := range []conf.VirtualServer{server(80), server(80), more} {

@@ -27,6 +27,7 @@ const noteLifetime = 5 * time.Minute
 type observer struct {
 	log    *zap.Logger
 	notify *notify.Runner
+	alerts *alerts // nil: nothing is mailed
 
 	mu         sync.Mutex // guards all following fields
 	vrids      map[string]uint8
@@ -76,6 +77,9 @@ func (o *observer) Configure(cfg *conf.Config, leaving []conf.Instance, groups [
 		goneGroups[sg.Name] = sg.Notify
 	}
 	o.notify.Configure(kindGroup, grouped)
+	if o.alerts != nil {
+		o.alerts.Configure(cfg, leaving, groups)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.vrids, o.known, o.gone, o.goneGroups = vrids, known, gone, goneGroups
@@ -100,22 +104,32 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	}
 	o.mu.Unlock()
 	state := t.To.String()
+	quiet := false
 	switch {
 	case t.To == vrrp.Init && gone && deleted:
 		state = notify.Deleted
-	case t.To == vrrp.Init && gone: // keepalived's word for it
-		state = vrrp.Fault.String()
+	case t.To == vrrp.Init && gone: // keepalived's word for it, which it does not mail
+		state, quiet = vrrp.Fault.String(), true
 	case t.To == vrrp.Init:
 		state = notify.Stop
 	}
 	if t.Group != "" {
 		line(fmt.Sprintf("sync group %s -> %s", t.From, t.To), zap.String("group", t.Group), zap.String("reason", t.Reason))
 		o.notify.Notify(notify.Event{Kind: kindGroup, Name: t.Group, State: state})
+		o.mail(quiet, kindGroup, t.Group, state, t.Reason)
 		return
 	}
 	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
 		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
 	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
+	o.mail(quiet, kindInstance, t.Instance, state, t.Reason)
+}
+
+// mail hands a change of state to the alerts, unless it is one that nobody mails.
+func (o *observer) mail(quiet bool, kind, name, state, reason string) {
+	if o.alerts != nil && !quiet {
+		o.alerts.State(kind, name, state, reason)
+	}
 }
 
 // Left reports the sync groups that a reload has taken away while their members go
@@ -128,6 +142,7 @@ func (o *observer) Left() {
 	for name, n := range left {
 		if n.SayDeleted {
 			o.notify.Notify(notify.Event{Kind: kindGroup, Name: name, State: notify.Deleted})
+			o.mail(false, kindGroup, name, notify.Deleted, "")
 		}
 	}
 }

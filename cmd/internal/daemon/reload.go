@@ -95,6 +95,9 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	if err == nil && empty(cfg) && !empty(old) {
 		err = errNothing
 	}
+	if err == nil {
+		err = moved(old.Place, cfg.Place)
+	}
 	if err != nil {
 		d.refuse(err)
 		return "", err
