@@ -60,7 +60,8 @@ type Daemon struct {
 	*Process
 	ConfigFile, StateDir, Socket string
 
-	args []string
+	args    []string
+	outside bool // started in the namespace of the test
 }
 
 // VipdBin is the binary under test; Main has built it.
@@ -88,6 +89,10 @@ func (n *Node) Vipd(config string, args ...string) *Daemon {
 func (d *Daemon) start(n *Node) {
 	n.lab.t.Helper()
 	argv := append([]string{VipdBin(n.lab.t), "run", "-c", d.ConfigFile, "--socket", d.Socket, "--state-dir", d.StateDir}, d.args...)
+	if d.outside {
+		d.Process = n.StartOutside("vipd", argv...)
+		return
+	}
 	d.Process = n.Start("vipd", argv...)
 }
 

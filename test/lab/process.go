@@ -34,7 +34,12 @@ type Process struct {
 // is the program's own. Both its streams go to the log.
 func (n *Node) Start(name string, argv ...string) *Process {
 	n.lab.t.Helper()
-	cmd := exec.Command("ip", append([]string{"netns", "exec", n.NS}, argv...)...)
+	return n.start(name, exec.Command("ip", append([]string{"netns", "exec", n.NS}, argv...)...))
+}
+
+// start starts a command that belongs to the node.
+func (n *Node) start(name string, cmd *exec.Cmd) *Process {
+	n.lab.t.Helper()
 	cmd.Dir = n.lab.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p := &Process{Name: n.Name + "/" + name, Node: n, cmd: cmd, log: &logBuffer{}, done: make(chan struct{}), read: make(chan struct{})}

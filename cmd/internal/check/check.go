@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vipd/cmd/internal/netns"
 	"vipd/cmd/internal/script"
 	"vipd/conf"
 	"vipd/vrrp/host"
@@ -25,17 +26,9 @@ import (
 // have, one sentence each. All are warnings: an interface may come later, and
 // the file may be meant for another machine.
 func Machine(cfg *conf.Config) []string {
-	var out []string
-	kernel, err := host.OpenNetlink()
-	if err == nil {
-		defer kernel.Close()
-		var state host.State
-		if state, err = kernel.State(); err == nil {
-			out = append(out, interfaces(cfg, state)...)
-		}
-	}
-	if err != nil {
-		out = append(out, fmt.Sprintf("the interfaces of this machine could not be read: %v", err))
+	out := namespaces(cfg.Place)
+	if len(out) == 0 {
+		out = links(cfg)
 	}
 	if len(cfg.VirtualServers) > 0 {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
@@ -55,6 +48,44 @@ func processors(wanted []int) []string {
 		return []string{fmt.Sprintf("global_defs.vrrp_cpu_affinity: this machine has none of the processors %v; it will not be in force", wanted)}
 	}
 	return nil
+}
+
+// namespaces looks for the network namespaces that the configuration names.
+func namespaces(p conf.Place) []string {
+	var out []string
+	for _, n := range []struct{ key, name string }{{"net_namespace", p.Namespace}, {"net_namespace_ipvs", p.IPVS}} {
+		if n.name == "" {
+			continue
+		}
+		if err := netns.Do(netns.Path(n.name), func() error { return nil }); err != nil {
+			out = append(out, fmt.Sprintf("%s: %v; vipd does not start until it can", n.key, err))
+		}
+	}
+	return out
+}
+
+// links compares the configuration with the interfaces that vipd will see.
+func links(cfg *conf.Config) []string {
+	var state host.State
+	look := func() error {
+		kernel, err := host.OpenNetlink()
+		if err != nil {
+			return err
+		}
+		defer kernel.Close()
+		state, err = kernel.State()
+		return err
+	}
+	var err error
+	if n := cfg.Place.Namespace; n != "" {
+		err = netns.Do(netns.Path(n), look)
+	} else {
+		err = look()
+	}
+	if err != nil {
+		return []string{fmt.Sprintf("the interfaces of this machine could not be read: %v", err)}
+	}
+	return interfaces(cfg, state)
 }
 
 // commands looks at the programs that the configuration names.

@@ -104,30 +104,29 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	}
 	o.mu.Unlock()
 	state := t.To.String()
-	quiet := false
 	switch {
 	case t.To == vrrp.Init && gone && deleted:
 		state = notify.Deleted
-	case t.To == vrrp.Init && gone: // keepalived's word for it, which it does not mail
-		state, quiet = vrrp.Fault.String(), true
+	case t.To == vrrp.Init && gone: // keepalived's word for it
+		state = vrrp.Fault.String()
 	case t.To == vrrp.Init:
 		state = notify.Stop
 	}
 	if t.Group != "" {
 		line(fmt.Sprintf("sync group %s -> %s", t.From, t.To), zap.String("group", t.Group), zap.String("reason", t.Reason))
 		o.notify.Notify(notify.Event{Kind: kindGroup, Name: t.Group, State: state})
-		o.mail(quiet, kindGroup, t.Group, state, t.Reason)
+		o.mail(kindGroup, t.Group, state, t.Reason)
 		return
 	}
 	line(fmt.Sprintf("%s -> %s", t.From, t.To), zap.String("instance", t.Instance), zap.Uint8("vrid", vrid),
 		zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))
 	o.notify.Notify(notify.Event{Kind: kindInstance, Name: t.Instance, State: state, Priority: int(t.Priority)})
-	o.mail(quiet, kindInstance, t.Instance, state, t.Reason)
+	o.mail(kindInstance, t.Instance, state, t.Reason)
 }
 
-// mail hands a change of state to the alerts, unless it is one that nobody mails.
-func (o *observer) mail(quiet bool, kind, name, state, reason string) {
-	if o.alerts != nil && !quiet {
+// mail hands a change of state to the alerts.
+func (o *observer) mail(kind, name, state, reason string) {
+	if o.alerts != nil {
 		o.alerts.State(kind, name, state, reason)
 	}
 }
@@ -142,7 +141,7 @@ func (o *observer) Left() {
 	for name, n := range left {
 		if n.SayDeleted {
 			o.notify.Notify(notify.Event{Kind: kindGroup, Name: name, State: notify.Deleted})
-			o.mail(false, kindGroup, name, notify.Deleted, "")
+			o.mail(kindGroup, name, notify.Deleted, "")
 		}
 	}
 }

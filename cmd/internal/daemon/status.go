@@ -34,6 +34,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	s := &status.Status{
 		Version: d.opts.Version, PID: os.Getpid(), Started: d.started, ConfigFile: d.opts.ConfigFile,
 		ConfigLoaded: loaded, ReloadError: refused,
+		Name: cfg.Place.Instance, Namespace: cfg.Place.Namespace, IPVSNamespace: cfg.Place.TableNamespace(),
 		Alarms: append([]string{}, d.thread.Problems()...), Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
 		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},

@@ -36,7 +36,7 @@ func after(d time.Duration) {
 
 func send(q *Queue, subjects ...string) {
 	for _, s := range subjects {
-		q.Send(Message{Subject: s, Body: "body\n"})
+		q.Send(Message{Subject: s, Body: "=> body <=\n"})
 	}
 }
 
@@ -49,6 +49,9 @@ func TestMailsArriveInOrder(t *testing.T) {
 		equal(t, "subjects", subjects(got), []string{"1", "2", "3"})
 		equal(t, "sender", got[0].from, "<v@x>")
 		equal(t, "recipients", got[0].to, []string{"<a@x>", "<b@x>"})
+		if !strings.HasSuffix(got[0].text, "\r\n\r\n=> body <=\r\n") {
+			t.Errorf("the text is not readable as it is:\n%s", got[0].text)
+		}
 		equal(t, "connections", r.dials, 1)
 		equal(t, "status", q.Status(), Status{Sent: 3})
 	})

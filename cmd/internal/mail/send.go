@@ -207,7 +207,7 @@ func (l *letter) compose(from string) ([]byte, error) {
 	}
 	encoding := gomail.EncodingQP
 	if plain {
-		encoding = gomail.EncodingUSASCII
+		encoding = gomail.NoEncoding
 	}
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(encoding))
 	if err := m.From(from); err != nil {

@@ -93,12 +93,12 @@ func clean(s string) string {
 	return out
 }
 
-// cleanBody makes text safe for a body: of all control characters only line feeds
-// get through.
+// cleanBody makes text safe for a body: of all control characters only ends of lines
+// get through, in the form of mail.
 func cleanBody(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
 		lines[i] = clean(l)
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\r\n")
 }

@@ -11,6 +11,9 @@ type Status struct {
 	PID            int              `json:"pid"`
 	Started        time.Time        `json:"started"`
 	ConfigFile     string           `json:"config_file"`
+	Name           string           `json:"instance,omitempty"`           // of the daemon, among several
+	Namespace      string           `json:"net_namespace,omitempty"`      // that it runs in
+	IPVSNamespace  string           `json:"net_namespace_ipvs,omitempty"` // that its table is in; "" as the rest
 	ConfigLoaded   time.Time        `json:"config_loaded"`
 	ReloadError    string           `json:"reload_error,omitempty"` // why the last reload was refused
 	Alarms         []string         `json:"alarms"`                 // what an operator should look at now
