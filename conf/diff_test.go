@@ -30,7 +30,7 @@ func linesOf(changes []Change) string {
 
 // TestDiffOfNothing: the same meaning, differently written, is no change.
 func TestDiffOfNothing(t *testing.T) {
-	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "hmac.toml", "every-lvs-key.toml", "example.toml"} {
+	for _, name := range []string{"every-vrrp-key.toml", "unicast.toml", "hmac.toml", "every-lvs-key.toml", "example.toml", "mail.toml"} {
 		c := load(t, name)
 		again, diags := loadText([]byte(c.TOML()))
 		if again == nil {

@@ -149,7 +149,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	err := moved(conf.Place{Namespace: "a"}, conf.Place{Namespace: "b", Instance: "x", FirstIPVS: true})
-	if err == nil || !strings.HasPrefix(err.Error(), "net_namespace a -> b, net_namespace_ipvs none -> that of the start, instance none -> x: a reload cannot change this") {
+	if err == nil || !strings.HasPrefix(err.Error(), "net_namespace a -> b, net_namespace_ipvs none -> on, instance none -> x: a reload cannot change this") {
 		t.Errorf("moved says %v", err)
 	}
 	if err := moved(conf.Place{Namespace: "a"}, conf.Place{Namespace: "a"}); err != nil {
