@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -30,6 +31,8 @@ import (
 	"vipd/ipvs/reconcile"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/fib"
+	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
 	"vipd/vrrp/track"
@@ -91,6 +94,8 @@ type Daemon struct {
 	table     *reconcile.Reconciler
 	balance   *balancer
 	feed      *feed
+	settings  *sysctl.Keeper
+	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
 
 	reloads  chan reloadRequest
 	stopping chan struct{} // closed when no more reloads are taken
@@ -194,10 +199,13 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.observer = newObserver(log, d.notify)
 	d.observer.alerts = &alerts{post: d.mail.Send}
 	d.engine = engine.New(d.frames, log)
-	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
-		Present: func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
-		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
-		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
+	d.settings = sysctl.New("/proc/sys", filepath.Join(d.opts.StateDir, "sysctls.json"))
+	d.manager = host.NewManager(d.netlink, d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
+		Present:    func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
+		Lost:       func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
+		Fought:     func(instance string, a host.Address) { d.router.Fought(instance, "VIP", a.Prefix.Addr().String()) },
+		FoughtPath: func(instance string, o fib.Object) { d.router.Fought(instance, o.Kind(), o.String()) },
+		Missing:    d.missing,
 	}, log)
 	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
@@ -215,7 +223,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts = d.observer.alerts
-	d.feed = &feed{manager: d.manager, router: d.router, engine: d.engine}
+	d.feed = &feed{settings: d.settings, log: log, manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
 
@@ -236,9 +244,16 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 	sets := hostSets(cfg)
 	d.feed.SetVIPs(sets)
 	d.manager.Configure(sets)
-	leftovers, err := d.manager.Sweep()
+	leftovers, paths, err := d.manager.Sweep()
 	if err != nil {
-		return fmt.Errorf("looking for addresses left by a crash: %w", err)
+		return fmt.Errorf("looking for what a crash left: %w", err)
+	}
+	d.settle(cfg)
+	for _, l := range paths[:min(len(paths), leftoverLines)] {
+		d.log.Warn("a " + l.Object.Kind() + " was here before: " + l.String())
+	}
+	if n := len(paths) - leftoverLines; n > 0 {
+		d.log.Warn("more routes and rules were here before", zap.Int("objects", n))
 	}
 	slices.SortStableFunc(leftovers, func(a, b host.Leftover) int { // first those that somebody must look at
 		switch {
@@ -279,6 +294,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	if err := d.apply(work, cfg); err != nil {
 		return err
 	}
+	d.hinder()
 	d.log.Info("vipd started", zap.String("version", d.opts.Version), zap.Int("pid", os.Getpid()),
 		zap.String("config", d.opts.ConfigFile), zap.String("socket", d.opts.Socket), zap.Int("vrrp_instances", len(cfg.Instances)),
 		zap.Int("virtual_servers", len(cfg.VirtualServers)))
@@ -308,6 +324,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.observer.Left()
 	d.manager.Configure(sets)
 	d.feed.SetVIPs(sets)
+	d.settle(cfg)
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
@@ -366,6 +383,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 			}
 			return d.firewall.Release()
 		})
+		step(d.releaseSettings)
 		step(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
 			defer cancel()
