@@ -18,8 +18,8 @@ type builder struct {
 	vrids     map[virtualRouter]*values // who has a VRID
 	groupOf   map[string]*values        // the group of an instance
 	tracks    map[*values]trackLists    // what a group tracks
-	moved     movers                    // routes and rules
 	said      map[string]bool           // what need not be said twice
+	tables    map[string]*values        // of instances, by name
 	guessed   bool                      // the family of this instance is not known: its addresses are wrong
 	unclear   bool                      // some virtual addresses could not be read
 }
@@ -64,6 +64,11 @@ var rules = []rule{
 	{"vrrp_instance.unicast_ttl/unused", "unicast_ttl without unicast_peer (warning)"},
 	{"vrrp_instance.check_unicast_src/unused", "check_unicast_src without unicast_peer (warning)"},
 	{"vrrp_instance.check_unicast_src/ttl", "check_unicast_src off beside min_ttl or max_ttl (warning)"},
+	{"vrrp_instance.use_vmac/taken", "a link with a virtual MAC has a name of its own"},
+	{"vrrp_instance.use_vmac/mac", "a virtual MAC is there once on an interface"},
+	{"vrrp_instance.use_vmac/parent", "lo has no virtual MACs"},
+	{"vrrp_instance.vmac_xmit_base/unused", "vmac_xmit_base without use_vmac (warning)"},
+	{"vrrp_instance.vmac_xmit_base/unicast", "unicast with use_vmac needs vmac_xmit_base (warning)"},
 	{"vrrp_instance.virtual_ipaddress/family", "the addresses of one instance are of one family"},
 	{"vrrp_instance.virtual_ipaddress/count", "how many addresses an advert can hold"},
 	{"vrrp_instance.virtual_ipaddress/none", "an instance without addresses (warning)"},
@@ -95,18 +100,6 @@ var rules = []rule{
 	{"vrrp_instance.no_accept/contradiction", "accept and no_accept agree"},
 	{"vrrp_instance.no_accept/owner", "no_accept with priority 255 (warning)"},
 	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
-	{"file.static_ipaddress/taken", "a static address is listed once"},
-	{"file.static_ipaddress/group", "track_group names a track_group table"},
-	{"file.static_routes/group", "track_group names a track_group table"},
-	{"file.static_routes/twice", "a static route is listed once"},
-	{"file.static_rules/group", "track_group names a track_group table"},
-	{"file.static_rules/twice", "a static rule is listed once"},
-	{"file.static_rules/priority", "a rule without a priority (warning)"},
-	{"track_group.group/none", "a group needs members"},
-	{"track_group.group/unknown", "a group names vrrp_instance tables"},
-	{"vrrp_instance.virtual_routes/twice", "a route is listed once, and not as a static one too"},
-	{"vrrp_instance.virtual_rules/twice", "a rule is listed once, and not as a static one too"},
-	{"vrrp_instance.virtual_rules/priority", "a rule without a priority (warning)"},
 	{"vrrp_sync_group.group/none", "a group needs members"},
 	{"vrrp_sync_group.group/single", "a group of one (warning)"},
 	{"vrrp_sync_group.group/taken", "an instance is in one group"},
@@ -192,13 +185,14 @@ func (b *builder) build(top *values) {
 	b.config.Global.StartupDelay = get[time.Duration](b.global, "vrrp_startup_delay")
 	b.config.Global.DelayAfterBoot = get[time.Duration](b.global, "vrrp_delay_after_boot")
 	b.thread()
-	b.said = map[string]bool{}
+	b.said, b.tables = map[string]bool{}, map[string]*values{}
 	b.config.Global.ScriptUser = get[User](b.global, "script_user")
 	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")
 	b.events()
 	b.firewall()
 	b.mail(top)
 	b.place(top)
+	b.vmacGlobals()
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {
 		b.scripts[v.name] = v
@@ -217,7 +211,6 @@ func (b *builder) build(top *values) {
 	groups := get[[]*values](top, "vrrp_sync_group")
 	b.membership(groups)
 	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
-	b.statics(top)
 	for _, v := range get[[]*values](top, "vrrp_instance") {
 		b.config.Instances = append(b.config.Instances, b.instance(v))
 	}
@@ -226,8 +219,8 @@ func (b *builder) build(top *values) {
 		b.spread(v)
 	}
 	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
+	b.vmacLinks()
 	b.syncGroups(groups)
-	b.trackGroups(top)
 	b.delays(top)
 	b.servers(get[[]*values](top, "virtual_server"))
 }

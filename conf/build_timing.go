@@ -120,6 +120,7 @@ func (b *builder) strict(v *values, in *Instance) {
 	if !in.Unicast && in.Group != standard {
 		breaks("mcast_dst_ip", fmt.Sprintf("adverts to %v", in.Group), fmt.Sprintf("RFC 9568 §5.1 wants them sent to %v", standard))
 	}
+	strictVMAC(in, breaks)
 	if in.IPv6 && len(in.VIPs) > 0 && !in.VIPs[0].Prefix.Addr().IsLinkLocalUnicast() {
 		breaks("virtual_ipaddress", fmt.Sprintf("%v is the first address", in.VIPs[0].Prefix.Addr()), "RFC 9568 §5.2.9 wants the link-local address first")
 	}

@@ -10,23 +10,19 @@ import (
 // Config is a finished, valid configuration. It is immutable: nobody changes a
 // Config after Load returned it, so it may be read from any goroutine.
 type Config struct {
-	Files           []string        // every file read, in the order read
-	Place           Place           // where the daemon lives
-	Global          Global          // [global_defs]
-	Instances       []Instance      // [vrrp_instance.*], sorted by name
-	Scripts         []Script        // [vrrp_script.*], sorted by name
-	Spreads         []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
-	TrackFiles      []TrackFile     // [vrrp_track_file.*], sorted by name
-	TrackProcesses  []TrackProcess  // [vrrp_track_process.*], sorted by name
-	VirtualServers  []VirtualServer // [[virtual_server]], in file order
-	SyncGroups      []SyncGroup     // [vrrp_sync_group.*], sorted by name
-	LinkDelays      []LinkDelay     // interface_up_down_delays, in file order
-	GARPGroups      []GARPGroup     // [[garp_group]], in file order
-	TrackGroups     []TrackGroup    // [track_group.*], sorted by name
-	StaticAddresses []StaticAddress // static_ipaddress, in file order
-	StaticRoutes    []Route         // static_routes
-	StaticRules     []Rule          // static_rules
-	Warnings        []Diagnostic    // traps that are no errors
+	Files          []string        // every file read, in the order read
+	Place          Place           // where the daemon lives
+	Global         Global          // [global_defs]
+	Instances      []Instance      // [vrrp_instance.*], sorted by name
+	Scripts        []Script        // [vrrp_script.*], sorted by name
+	Spreads        []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
+	TrackFiles     []TrackFile     // [vrrp_track_file.*], sorted by name
+	TrackProcesses []TrackProcess  // [vrrp_track_process.*], sorted by name
+	VirtualServers []VirtualServer // [[virtual_server]], in file order
+	SyncGroups     []SyncGroup     // [vrrp_sync_group.*], sorted by name
+	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
+	GARPGroups     []GARPGroup     // [[garp_group]], in file order
+	Warnings       []Diagnostic    // traps that are no errors
 }
 
 // Global holds what [global_defs] says about the process as a whole. Defaults
@@ -50,6 +46,9 @@ type Global struct {
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
 	Thread         Thread
 	NoSwap         bool // vrrp_no_swap
+
+	VMACPrefix, VMACAddrPrefix string // vmac_prefix, vmac_addr_prefix
+	DisableLocalIGMP           bool   // disable_local_igmp
 }
 
 // Thread is what [global_defs] says about the thread of VRRP.
@@ -127,9 +126,6 @@ type Instance struct {
 	IgnoreAdverts      bool          // owner_ignore_adverts, with priority 255 only
 	VIPs               []VIP         // virtual_ipaddress: carried in adverts
 	Excluded           []VIP         // virtual_ipaddress_excluded
-	Routes             []Route       // virtual_routes
-	Rules              []Rule        // virtual_rules
-	PromoteSecondaries bool          // promote_secondaries: the sysctl of Interface
 	Announce           Announce
 	GARPForm           string     // garp_form: "request", "reply", "both"
 	TrackInterfaces    []TrackRef // track_interface
@@ -138,6 +134,14 @@ type Instance struct {
 	TrackProcesses     []TrackRef // track_process
 	Notify             Notify
 	Alert              bool // smtp_alert
+
+	UseVMAC          *UseVMAC // use_vmac, with the link's name; nil: not used
+	UseVMACAddr      bool     // use_vmac_addr
+	XmitBase         bool     // vmac_xmit_base
+	DontTrackPrimary bool     // dont_track_primary
+	// VMACs are all links with a virtual MAC that follow from these settings; the first is the instance's own when
+	// UseVMAC is set.
+	VMACs []VMAC
 }
 
 // HMAC is [vrrp_instance.NAME.auth_hmac].
@@ -188,8 +192,7 @@ type SpreadGroup struct {
 
 // VIP is one line of virtual_ipaddress.
 type VIP struct {
-	Prefix        netip.Prefix // as written; /32 or /128 when no length was given; with Peer the length is that of the peer
-	Peer          netip.Addr   // peer; invalid: none
+	Prefix        netip.Prefix // as written; /32 or /128 when no length was given
 	Dev           string       // dev; the instance's interface when unset
 	Label         string       // label, at most 15 bytes
 	Scope         string       // "global" (default), "link", "host", "site", or a number 0..255
@@ -197,11 +200,8 @@ type VIP struct {
 	NoPrefixRoute bool         // noprefixroute
 	NoTrack       bool         // no_track: not repaired when it disappears
 	Deprecated    bool         // preferred_lft 0; the default of an IPv6 /128, as in keepalived
-	PreferredLft  uint32       // preferred_lft in seconds from when it is added; 0: for ever, or Deprecated
-	Home          bool         // home, IPv6 only
-	DAD           bool         // -nodad, IPv6 only: detect duplicates before it is used
-	ManageTemp    bool         // mngtmpaddr, IPv6 only
-	AutoJoin      bool         // autojoin, of multicast addresses only
+	UseVMAC       bool         // use_vmac: on a link of its own with a virtual MAC, on Dev
+	Link          string       // the link with a virtual MAC that it sits on; "": Dev itself
 }
 
 // Announce holds the GARP/NA settings of an instance (garp_* keywords).

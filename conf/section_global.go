@@ -30,6 +30,7 @@ func (g Global) section() section {
 			[]setting{{"checker_log_all_failures", unless(g.LogAllFailures, false)}},
 			g.Mail.settings(),
 			g.Firewall.settings(),
+			g.vmacSettings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
 			g.Thread.settings(),

@@ -43,6 +43,7 @@ type Machine struct {
 	announced    time.Time // last time the addresses were announced because of one
 	owedAdvert   bool      // the coming advert is an answer that was put off
 	owedAnnounce bool      // announcements were put off
+	insisting    int       // adverts that are yet to be brought forward
 
 	marks    []mark            // last sequence of each sender
 	signed   uint64            // last sequence sent; 0: none

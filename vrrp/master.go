@@ -80,8 +80,31 @@ func (m *Machine) send(now, due time.Time) {
 	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
 	m.owedAdvert, m.sent = false, now
 	m.deadline = due.Add(m.cfg.AdvertInterval)
+	m.insist(now)
 	if m.owedAnnounce {
 		m.reassert(now)
+	}
+}
+
+// insistGaps are the times from one advert to the next while a MASTER with a
+// virtual MAC insists.
+var insistGaps = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond}
+
+// insist brings the next adverts forward. All directors send with one virtual MAC,
+// so one that was MASTER may still draw the bridges to itself: while it removes its
+// addresses, or dead with its addresses left, it answers our announcements. The
+// bridges are drawn back in milliseconds then, not with the next advert.
+func (m *Machine) insist(now time.Time) {
+	if n := len(insistGaps) - m.insisting; m.insisting > 0 {
+		m.insisting--
+		m.advance(now.Add(min(insistGaps[n], m.cfg.AdvertInterval/2)))
+	}
+}
+
+// begin has the adverts that follow insist, if they bear a virtual MAC.
+func (m *Machine) begin() {
+	if m.cfg.SharedMAC {
+		m.insisting = len(insistGaps)
 	}
 }
 
@@ -132,6 +155,7 @@ func (m *Machine) answer(now time.Time) {
 		return
 	}
 	m.answered = now
+	m.begin()
 	m.send(now, now)
 }
 
@@ -177,6 +201,7 @@ func (m *Machine) masterEnv(now time.Time, env *Env) {
 func (m *Machine) enterMaster(now time.Time, reason string) {
 	m.forget() // the interval learned was the old master's
 	m.answered, m.announced, m.owedAdvert, m.owedAnnounce = time.Time{}, time.Time{}, false, false
+	m.begin()
 	m.send(now, now)
 	m.do(Action{Kind: AddAddresses})
 	m.do(Action{Kind: Announce, Burst: BurstMaster})
@@ -186,9 +211,13 @@ func (m *Machine) enterMaster(now time.Time, reason string) {
 // yield leaves the addresses to a better router. One last, losing advert goes out
 // after our announcements ended: it makes a winner that never heard us, and so
 // never left MASTER, announce itself again. (keepalived: higher_prio_send_advert.)
+// With a virtual MAC it would draw the bridges back to us, and that winner's next
+// advert draws them to it anyway.
 func (m *Machine) yield(now time.Time, a *packet.Advert, from netip.Addr, reason string) {
 	m.release()
-	m.do(Action{Kind: SendAdvert, Priority: m.priority()})
+	if !m.cfg.SharedMAC {
+		m.do(Action{Kind: SendAdvert, Priority: m.priority()})
+	}
 	m.masterInterval = m.cfg.AdvertInterval
 	m.learn(a, from)
 	m.enterBackup(now, reason)

@@ -124,6 +124,8 @@ func (s *scenario) configure(d *datadriven.TestData) {
 			s.cfg.SkipCheckAddr = on
 		case "peers": // 10.9.0.1 or 10.9.0.1/250/255 with bounds of the TTL
 			s.cfg.Unicast, s.cfg.Peers = true, s.peers(d, a.Vals)
+		case "shared-mac":
+			s.cfg.SharedMAC = on
 		case "any-source":
 			s.cfg.AnySource = on
 		default:

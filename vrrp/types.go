@@ -67,6 +67,9 @@ type Config struct {
 	Peers             []Peer
 	AnySource         bool  // by unicast, adverts of others than Peers count too
 	Auth              *Auth // nil: adverts are not signed; not changed once it is here
+	// SharedMAC says that adverts bear the virtual MAC (RFC 9568 §7.3), the same on all directors. Who has given way
+	// sends nothing with it: a bridge would look for the addresses here again.
+	SharedMAC bool
 }
 
 // Peer is another director that is spoken to by unicast.
@@ -97,7 +100,7 @@ type scalars struct {
 	interval, delay                                 time.Duration
 	adverts                                         int
 	ipv6, nopreempt, master, noadvert, skip, ignore bool
-	unicast, anySource                              bool
+	unicast, anySource, sharedMAC                   bool
 	grouped                                         bool
 	form                                            packet.Form
 }
@@ -109,7 +112,7 @@ func (c *Config) scalars() scalars {
 		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
 		delay: c.PreemptDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
 		unicast: c.Unicast, anySource: c.AnySource,
-		grouped: c.Grouped,
+		grouped: c.Grouped, sharedMAC: c.SharedMAC,
 	}
 }
 

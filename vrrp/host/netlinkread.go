@@ -42,13 +42,7 @@ func (n *Netlink) State() (State, error) {
 	case err != nil:
 		return State{}, fmt.Errorf("reading addresses: %w", err)
 	}
-	names := make(map[int]string, len(s.Links))
-	for name, l := range s.Links {
-		names[l.Index] = name
-	}
-	if s.FIB, s.fibErr = n.readFIB(names); s.fibErr == nil {
-		n.good = s
-	}
+	n.good = s
 	return s, nil
 }
 
@@ -86,6 +80,7 @@ func parseLink(body []byte) *Link {
 		Running:  flags&unix.IFF_RUNNING != 0 && flags&unix.IFF_LOWER_UP != 0,
 		Loopback: flags&unix.IFF_LOOPBACK != 0, NoARP: flags&unix.IFF_NOARP != 0,
 	}
+	link, elsewhere := 0, false
 	attributes(body[unix.SizeofIfInfomsg:], func(typ uint16, v []byte) {
 		switch typ {
 		case unix.IFLA_IFNAME:
@@ -98,35 +93,53 @@ func parseLink(body []byte) *Link {
 			if len(v) >= 4 {
 				l.MTU = int(binary.NativeEndian.Uint32(v))
 			}
-		case unix.IFLA_LINKINFO:
-			l.VRFTable = vrfTable(v)
 		case unix.IFLA_AF_SPEC:
 			l.Forwarding6 = forwarding6(v)
+		case unix.IFLA_LINK:
+			if len(v) >= 4 {
+				link = int(int32(binary.NativeEndian.Uint32(v)))
+			}
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
+		case unix.IFLA_IFALIAS:
+			l.Alias = unix.ByteSliceToString(v)
+		case unix.IFLA_GROUP:
+			if len(v) >= 4 {
+				l.Group = binary.NativeEndian.Uint32(v)
+			}
+		case unix.IFLA_LINKINFO:
+			l.Kind, l.Private = linkKind(v)
 		}
 	})
 	if l.Name == "" {
 		return nil
 	}
+	if link != l.Index && !elsewhere {
+		l.Parent = link
+	}
 	return l
 }
 
-// vrfTable reads the routing table of a VRF out of the interface's description, 0 for
-// other kinds.
-func vrfTable(info []byte) (table uint32) {
-	kind := ""
+// linkKind reads what kind of link it is, and whether it is a macvlan in private mode.
+func linkKind(info []byte) (kind string, private bool) {
+	var data []byte
 	attributes(info, func(typ uint16, v []byte) {
-		switch {
-		case typ == unix.IFLA_INFO_KIND:
+		switch typ {
+		case unix.IFLA_INFO_KIND:
 			kind = unix.ByteSliceToString(v)
-		case typ == unix.IFLA_INFO_DATA && kind == "vrf":
-			attributes(v, func(typ uint16, v []byte) {
-				if typ == nl.IFLA_VRF_TABLE {
-					table = number32(v)
-				}
-			})
+		case unix.IFLA_INFO_DATA:
+			data = v
 		}
 	})
-	return table
+	if kind != "macvlan" {
+		return kind, false
+	}
+	attributes(data, func(typ uint16, v []byte) {
+		if typ == nl.IFLA_MACVLAN_MODE && len(v) >= 4 {
+			private = binary.NativeEndian.Uint32(v) == nl.MACVLAN_MODE_PRIVATE
+		}
+	})
+	return kind, private
 }
 
 // forwarding6 reads net.ipv6.conf.IFACE.forwarding out of the interface's description: the first of its IPv6

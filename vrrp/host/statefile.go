@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"vipd/vrrp/host/fib"
 )
 
 // stateFile remembers across a crash which addresses vipd added. It is written before the kernel is, so that it may
@@ -19,41 +17,40 @@ type stateFile struct {
 
 // document is the file's content.
 type document struct {
-	Version   int          `json:"version"`
-	Addresses []item       `json:"addresses"`
-	Objects   []fib.Object `json:"objects,omitempty"`
+	Version   int    `json:"version"`
+	Addresses []item `json:"addresses"`
 }
 
 const stateVersion = 1
 
 // read returns what the file lists; no file is an empty list.
-func (f stateFile) read() (map[key]bool, []fib.Object, error) {
+func (f stateFile) read() (map[key]bool, error) {
 	keys := map[key]bool{}
 	if f.path == "" {
-		return keys, nil, nil
+		return keys, nil
 	}
 	b, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return keys, nil, nil
+		return keys, nil
 	}
 	if err != nil {
-		return keys, nil, fmt.Errorf("reading the list of added addresses: %w", err)
+		return keys, fmt.Errorf("reading the list of added addresses: %w", err)
 	}
 	var d document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return keys, nil, fmt.Errorf("reading the list of added addresses in %s: %w", f.path, err)
+		return keys, fmt.Errorf("reading the list of added addresses in %s: %w", f.path, err)
 	}
 	if d.Version != stateVersion {
-		return keys, nil, fmt.Errorf("reading the list of added addresses in %s: version %d is not known", f.path, d.Version)
+		return keys, fmt.Errorf("reading the list of added addresses in %s: version %d is not known", f.path, d.Version)
 	}
 	for _, it := range d.Addresses {
 		keys[key{it.Interface, it.Address}] = true
 	}
-	return keys, d.Objects, nil
+	return keys, nil
 }
 
 // write replaces the file in one step. It does not sync: after a crash of the machine itself no address is left.
-func (f stateFile) write(items []item, objects []byte) error {
+func (f stateFile) write(items []item) error {
 	if f.path == "" {
 		return nil
 	}
@@ -75,11 +72,7 @@ func (f stateFile) write(items []item, objects []byte) error {
 		b = it.Address.AppendTo(b)
 		b = append(b, `"}`...)
 	}
-	b = append(b, "\n]"...)
-	if len(objects) > 0 {
-		b = append(append(b, ",\n\"objects\":"...), objects...)
-	}
-	b = append(b, "}\n"...)
+	b = append(b, "\n]}\n"...)
 	tmp := f.path + ".new"
 	err := writeNew(tmp, b)
 	if errors.Is(err, fs.ErrNotExist) { // somebody cleared /run

@@ -40,35 +40,59 @@ func AppendIPv4(b []byte, src, dst netip.Addr, id uint16, ttl uint8, payload int
 	return b
 }
 
-// IPv4 is what a receiver needs of an IPv4 packet.
-type IPv4 struct {
+// IP is what a receiver needs of an IP packet.
+type IP struct {
 	Src, Dst netip.Addr
-	TTL      uint8
+	TTL      uint8 // or hop limit
 	// Payload is what follows the header, up to the total length: without
-	// padding of the link. It is part of the packet given to ParseIPv4.
+	// padding of the link. It is part of the packet that was taken apart.
 	Payload []byte
+}
+
+// IPv4Intact reports whether the checksum of an IPv4 header is right. b is a packet that ParseIPv4 has taken apart.
+func IPv4Intact(b []byte) bool { return fold(sum(0, b[:int(b[0]&0x0f)*4])) == 0 }
+
+// ParseIPv6 takes an IPv6 packet apart: its version and length are checked (DropShort where they contradict the packet),
+// extension headers and other protocols than VRRP are refused (DropType). It does not allocate.
+func ParseIPv6(b []byte) (IP, DropReason) {
+	if len(b) < ipv6HeaderLen || b[0]>>4 != 6 {
+		return IP{}, DropShort
+	}
+	total := ipv6HeaderLen + int(binary.BigEndian.Uint16(b[4:]))
+	if total > len(b) {
+		return IP{}, DropShort
+	}
+	if b[6] != Protocol {
+		return IP{}, DropType
+	}
+	return IP{
+		Src:     netip.AddrFrom16([16]byte(b[8:24])),
+		Dst:     netip.AddrFrom16([16]byte(b[24:40])),
+		TTL:     b[7],
+		Payload: b[ipv6HeaderLen:total],
+	}, DropNone
 }
 
 // ParseIPv4 takes an IPv4 packet apart: its version and lengths are checked
 // (DropShort where they contradict the packet), fragments and other protocols
 // than VRRP are refused (DropLength, DropType). The header checksum is not
 // looked at: the kernel has done that. It does not allocate.
-func ParseIPv4(b []byte) (IPv4, DropReason) {
+func ParseIPv4(b []byte) (IP, DropReason) {
 	if len(b) < ipv4HeaderLen || b[0]>>4 != 4 {
-		return IPv4{}, DropShort
+		return IP{}, DropShort
 	}
 	header := int(b[0]&0x0f) * 4
 	total := int(binary.BigEndian.Uint16(b[2:]))
 	if header < ipv4HeaderLen || total < header || total > len(b) {
-		return IPv4{}, DropShort
+		return IP{}, DropShort
 	}
 	if binary.BigEndian.Uint16(b[6:])&0x3fff != 0 {
-		return IPv4{}, DropLength
+		return IP{}, DropLength
 	}
 	if b[9] != Protocol {
-		return IPv4{}, DropType
+		return IP{}, DropType
 	}
-	return IPv4{
+	return IP{
 		Src:     netip.AddrFrom4([4]byte(b[12:16])),
 		Dst:     netip.AddrFrom4([4]byte(b[16:20])),
 		TTL:     b[8],

@@ -68,7 +68,7 @@ func (r *Router) apply(instances []Instance) {
 		in.cfg = cfg
 		r.list = append(r.list, in)
 		r.byName[cfg.Name] = in
-		r.byKey[cfg.key()] = in
+		r.byKey[cfg.wireKey()] = in
 	}
 	r.regroup()
 	r.syncSockets() // they are found by name
@@ -91,10 +91,13 @@ func (r *Router) apply(instances []Instance) {
 // giveUp shuts down the instances that go or are replaced and returns the others.
 // The sockets are still open, so priority 0 gets out.
 func (r *Router) giveUp(instances []Instance) map[key]*instance {
-	keep := map[key]*instance{}
+	keep, all := map[key]*instance{}, map[key]*instance{}
+	for _, in := range r.list {
+		all[in.cfg.key()] = in
+	}
 	for i := range instances {
 		k := instances[i].key()
-		if in, ok := r.byKey[k]; ok && in.cfg.SameRouter(&instances[i].Config) {
+		if in, ok := all[k]; ok && in.cfg.SameRouter(&instances[i].Config) {
 			keep[k] = in
 		}
 	}

@@ -105,13 +105,20 @@ func (r *Router) syncSockets() {
 // endpoint works out what an instance needs of the sockets, if anything now. By
 // unicast that depends on its source; one that is gone is kept for priority 0.
 func (r *Router) endpoint(in *instance) (Endpoint, bool) {
-	l, ok := r.links[in.cfg.Interface]
-	if !ok {
+	l, ok := r.links[in.cfg.wire()]
+	if !ok || l.Problem != "" {
 		return Endpoint{}, false
 	}
 	e := Endpoint{
-		Instance: in.cfg.Name, Interface: in.cfg.Interface, Index: l.Index,
+		Instance: in.cfg.Name, Interface: in.cfg.wire(), Index: l.Index,
 		IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
+	}
+	if in.cfg.wire() != in.cfg.Interface {
+		parent, ok := r.links[in.cfg.Interface]
+		if !ok {
+			return Endpoint{}, false
+		}
+		e.Parent = parent.Index
 	}
 	if in.cfg.Auth != nil {
 		e.Keys = in.cfg.Auth.Keys
@@ -169,7 +176,7 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 	var env vrrp.Env
 	fault := func(format string, args ...any) { env.Faults = append(env.Faults, fmt.Sprintf(format, args...)) }
 
-	if reason := r.linkFault(in.cfg.Interface); reason != "" {
+	if reason := r.linksFault(in); reason != "" {
 		fault("%s", reason)
 	} else if src, reason := r.source(in); reason != "" {
 		fault("%s", reason)
@@ -177,9 +184,9 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 		env.Source = src
 		switch err := r.socketErr[in.cfg.Name]; {
 		case errors.Is(err, ErrOpening):
-			env.Pending = "the opening of the VRRP socket on " + in.cfg.Interface
+			env.Pending = "the opening of the VRRP socket on " + in.cfg.wire()
 		case err != nil:
-			fault("no VRRP socket on %s: %v", in.cfg.Interface, err)
+			fault("no VRRP socket on %s: %v", in.cfg.wire(), err)
 		case in.cfg.Unicast && !in.hasPeer(src):
 			fault("unicast_peer lists no other director: there is nobody to send adverts to")
 		}
@@ -191,10 +198,9 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 	if reason := r.blocked[in.cfg.Name]; reason != "" {
 		fault("%s", reason)
 	}
-	env.Faults = append(env.Faults, r.hindered[in.cfg.Name]...)
 	if !in.foughtUntil.IsZero() {
-		fault("%s fought over: %s was removed by others again and again; next try at %s",
-			in.foughtKind, in.foughtOver, in.foughtUntil.Format(time.TimeOnly))
+		fault("VIP fought over: %s was removed by others again and again; next try at %s",
+			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))
 	}
 	return env
 }
@@ -204,11 +210,31 @@ func (in *instance) hasPeer(src netip.Addr) bool {
 	return slices.ContainsFunc(in.cfg.Peers, func(p vrrp.Peer) bool { return p.Address != src })
 }
 
+// linksFault says why an instance cannot work on its interface and on the link with its virtual MAC, "" if it can.
+func (r *Router) linksFault(in *instance) string {
+	for _, name := range []string{in.cfg.Interface, in.cfg.VMAC} {
+		if name == "" {
+			continue
+		}
+		l, ok := r.links[name]
+		switch reason := r.linkFault(name); {
+		case reason == "", in.cfg.DontTrack && ok && l.Problem == "":
+		case name == in.cfg.VMAC:
+			return "the virtual-MAC link " + reason
+		default:
+			return reason
+		}
+	}
+	return ""
+}
+
 // linkFault says why nothing can be sent or received on an interface, "" if it can.
 func (r *Router) linkFault(name string) string {
 	switch l, ok := r.links[name]; {
 	case !ok:
 		return name + " does not exist"
+	case l.Problem != "":
+		return name + " is not there: " + l.Problem
 	case !l.Up:
 		return name + " is down"
 	case !l.Carrier:

@@ -25,8 +25,7 @@ type instance struct {
 	weights []string      // trackers whose weight is in force
 
 	foughtUntil time.Time
-	foughtKind  string
-	foughtOver  string
+	foughtVIP   string
 	mismatch    bool      // the last advert listed other addresses, and that was noted
 	listenUntil time.Time // a late tick waits until then for adverts in the sockets
 	reasserted  time.Time // last burst that a losing advert led to, its own or one of its group's

@@ -83,9 +83,9 @@ func (r *Router) settle(name string, l Link, s *settled, usable bool, now time.T
 	if s.change.IsZero() {
 		s.change = now
 	}
-	delay := r.delays[name].Up
+	delay := r.delay(name).Up
 	if s.usable {
-		delay = r.delays[name].Down
+		delay = r.delay(name).Down
 	}
 	due := s.change.Add(delay)
 	if !now.Before(due) {
@@ -101,6 +101,14 @@ func (r *Router) settle(name string, l Link, s *settled, usable bool, now time.T
 	return l
 }
 
+// delay returns the delays of an interface. A link with a virtual MAC has those of the interface it is on.
+func (r *Router) delay(name string) LinkDelay {
+	if p := r.seen[name].Parent; p != "" {
+		name = p
+	}
+	return r.delays[name]
+}
+
 // nextLink is when the next delayed change of a link counts; zero: none waits.
 func (r *Router) nextLink() time.Time {
 	var next time.Time
@@ -108,9 +116,9 @@ func (r *Router) nextLink() time.Time {
 		if s.change.IsZero() {
 			continue
 		}
-		delay := r.delays[name].Up
+		delay := r.delay(name).Up
 		if s.usable {
-			delay = r.delays[name].Down
+			delay = r.delay(name).Down
 		}
 		if at := s.change.Add(delay); next.IsZero() || at.Before(next) {
 			next = at

@@ -16,11 +16,16 @@ import (
 // Instance is one virtual router as configured.
 type Instance struct {
 	vrrp.Config
-	Group           netip.Addr // multicast destination; of a router that speaks unicast: what its peers must not use
-	SyncGroup       string     // the sync group it is a member of; "": none
-	Source          netip.Addr // configured source address; invalid: the interface's own
-	UnicastTTL      uint8      // TTL or hop limit of adverts to peers; 0: 255
-	PatchedToo      bool       // accept packet.FormPatched from peers
+	Group      netip.Addr // multicast destination; of a router that speaks unicast: what its peers must not use
+	SyncGroup  string     // the sync group it is a member of; "": none
+	Source     netip.Addr // configured source address; invalid: the interface's own
+	UnicastTTL uint8      // TTL or hop limit of adverts to peers; 0: 255
+	PatchedToo bool       // accept packet.FormPatched from peers
+	// VMAC is the link on Interface that has the virtual MAC; "": none. Adverts leave and arrive by it, with the source
+	// address of Interface, unless XmitBase says by Interface itself. The instance needs both.
+	VMAC            string
+	XmitBase        bool
+	DontTrack       bool // an Interface or VMAC that is down is no fault
 	TrackInterfaces []Track
 	TrackScripts    []Track
 	TrackFiles      []Track
@@ -31,12 +36,24 @@ type Instance struct {
 func (a *Instance) Equal(b *Instance) bool {
 	return a.Config.Equal(&b.Config) && a.Group == b.Group && a.SyncGroup == b.SyncGroup && a.Source == b.Source &&
 		a.UnicastTTL == b.UnicastTTL && a.PatchedToo == b.PatchedToo &&
+		a.VMAC == b.VMAC && a.XmitBase == b.XmitBase && a.DontTrack == b.DontTrack &&
 		slices.Equal(a.TrackInterfaces, b.TrackInterfaces) && slices.Equal(a.TrackScripts, b.TrackScripts) &&
 		slices.Equal(a.TrackFiles, b.TrackFiles) && slices.Equal(a.TrackProcesses, b.TrackProcesses)
 }
 
-// key is what an advert for the instance is found by.
+// key tells virtual routers apart.
 func (a *Instance) key() key { return key{a.Interface, a.IPv6, a.VRID} }
+
+// wire is the link that adverts leave and arrive by.
+func (a *Instance) wire() string {
+	if a.VMAC != "" && !a.XmitBase {
+		return a.VMAC
+	}
+	return a.Interface
+}
+
+// wireKey is what an advert for the instance is found by.
+func (a *Instance) wireKey() key { return key{a.wire(), a.IPv6, a.VRID} }
 
 // Track is one line of track_interface, track_script, track_file or track_process.
 type Track struct {
@@ -62,6 +79,10 @@ type Link struct {
 	// Unready are those of Addrs of which the same is true: with the value true
 	// another owner was found. May be nil.
 	Unready map[netip.Addr]bool
+	// Parent is the interface that a link with a virtual MAC is on; it has the delays of that one. Problem says why
+	// such a link is not there, or not ours.
+	Parent  string
+	Problem string
 	hold    string // why it does not count as up yet
 }
 
@@ -70,6 +91,7 @@ type Endpoint struct {
 	Instance  string
 	Interface string
 	Index     int // of Interface now
+	Parent    int // index of the interface below, when Interface is a link with a virtual MAC; else 0
 	IPv6      bool
 	Group     netip.Addr
 	VRID      uint8
@@ -88,7 +110,7 @@ type Endpoint struct {
 // Equal reports whether a and b are the same in every field.
 func (a Endpoint) Equal(b Endpoint) bool {
 	lists := slices.Equal(a.Peers, b.Peers) && maps.EqualFunc(a.Keys, b.Keys, bytes.Equal)
-	return lists && a.Instance == b.Instance && a.Interface == b.Interface && a.Index == b.Index && a.IPv6 == b.IPv6 &&
+	return lists && a.Instance == b.Instance && a.Interface == b.Interface && a.Index == b.Index && a.Parent == b.Parent && a.IPv6 == b.IPv6 &&
 		a.Group == b.Group && a.VRID == b.VRID && a.Local == b.Local && a.TTL == b.TTL && a.PatchedToo == b.PatchedToo
 }
 
@@ -97,7 +119,7 @@ func (a Endpoint) Unicast() socket.Key { return socket.UnicastKey(a.Interface, a
 
 // Multicast is the key of the socket for the multicast group.
 func (a Endpoint) Multicast() socket.Key {
-	return socket.Key{Interface: a.Interface, Index: a.Index, IPv6: a.IPv6, Group: a.Group}
+	return socket.Key{Interface: a.Interface, Index: a.Index, Parent: a.Parent, IPv6: a.IPv6, Group: a.Group}
 }
 
 // Ports are the outside world. Every method is called from the router's goroutine

@@ -32,7 +32,9 @@ type Conn struct {
 	intake
 	file   *os.File // blocking, as the runtime's poller must not watch it, too
 	raw    syscall.RawConn
-	failed chan error // of reading; has room for one
+	tap    *os.File        // on a link with a virtual MAC: what is read instead of file; else nil
+	in     syscall.RawConn // of what is read
+	failed chan error      // of reading; has room for one
 
 	// Of the Poller's Wait.
 	lost uint32
@@ -52,13 +54,16 @@ type Conn struct {
 	sendOne func(fd uintptr) // made once: a closure per packet would be an allocation
 }
 
-func newConn(key Key, onDrop OnDrop, file *os.File) (*Conn, error) {
+func newConn(key Key, onDrop OnDrop, file, tap *os.File) (*Conn, error) {
 	raw, err := file.SyscallConn()
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("opening VRRP socket on %v: %w", key, err)
+	in := raw
+	if tap != nil && err == nil {
+		in, err = tap.SyscallConn()
 	}
-	c := &Conn{file: file, raw: raw, failed: make(chan error, 1), out: make([]byte, 0, maxPacket)}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening VRRP socket on %v: %w", key, err), closeBoth(file, tap))
+	}
+	c := &Conn{file: file, raw: raw, tap: tap, in: in, failed: make(chan error, 1), out: make([]byte, 0, maxPacket)}
 	c.intake.init(key, onDrop)
 	c.to4.Family = unix.AF_INET
 	c.to6.Family, c.to6.Scope_id = unix.AF_INET6, uint32(key.Index)
@@ -110,12 +115,24 @@ func (c *Conn) handle(m *message, now time.Time, deliver func(*Received)) {
 	about := m.control()
 	c.countLost(about.dropped)
 	src, dst, ttl, message := netip.Addr{}, about.dst, about.hopLimit, m.data
-	if c.key.IPv6 {
+	switch {
+	case c.key.IPv6 && c.tap != nil:
+		ip, reason := packet.ParseIPv6(m.data)
+		if reason != packet.DropNone && !m.cut {
+			c.onDrop(c.key, ip.Src, reason)
+			return
+		}
+		src, dst, ttl, message = ip.Src, ip.Dst, ip.TTL, ip.Payload
+	case c.key.IPv6:
 		src = m.source()
-	} else {
+	default:
 		ip, reason := packet.ParseIPv4(m.data)
 		if reason != packet.DropNone && !m.cut {
 			c.onDrop(c.key, ip.Src, reason)
+			return
+		}
+		if c.tap != nil && !m.cut && !packet.IPv4Intact(m.data) { // elsewhere the kernel looks at it
+			c.onDrop(c.key, ip.Src, packet.DropChecksum)
 			return
 		}
 		src, dst, ttl, message = ip.Src, ip.Dst, ip.TTL, ip.Payload
@@ -123,7 +140,7 @@ func (c *Conn) handle(m *message, now time.Time, deliver func(*Received)) {
 	switch {
 	case m.cut:
 		c.onDrop(c.key, src, packet.DropLength)
-	case c.key.Index != 0 && about.index != c.key.Index:
+	case c.tap == nil && c.key.Index != 0 && about.index != c.key.Index:
 		c.onDrop(c.key, src, packet.DropInterface)
 	default:
 		c.accept(src, dst, ttl, message, now, deliver)
@@ -244,8 +261,17 @@ func errnoErr(errno syscall.Errno) error {
 // Close leaves the group and closes the socket. A Poller that reads it has to be
 // told first.
 func (c *Conn) Close() error {
-	if err := c.file.Close(); err != nil {
+	if err := closeBoth(c.file, c.tap); err != nil {
 		return fmt.Errorf("closing %v: %w", c.key, err)
 	}
 	return nil
+}
+
+// closeBoth closes a socket and its tap, which may be nil.
+func closeBoth(file, tap *os.File) error {
+	err := file.Close()
+	if tap != nil {
+		err = errors.Join(err, tap.Close())
+	}
+	return err
 }

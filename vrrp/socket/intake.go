@@ -28,6 +28,9 @@ type Key struct {
 	IPv6      bool
 	// Group is the multicast group, of the family that IPv6 says.
 	Group netip.Addr
+	// Parent is the index of the link below when Interface is one with a virtual MAC; 0 else. The group is joined
+	// there: a report that bears the virtual MAC would tell switches that it is here, when it is the master's.
+	Parent int
 	// Local is the own address of unicast. It may be missing in the kernel.
 	Local netip.Addr
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/packet"
@@ -35,6 +36,9 @@ func intOption(name string, level, opt, value int) option {
 
 // valid says whether a socket can be made for the key.
 func (k *Key) valid() bool {
+	if k.Parent != 0 && k.Local.IsValid() {
+		return false
+	}
 	if !k.Local.IsValid() {
 		return k.Index > 0 && k.Group.IsMulticast() && k.Group.Is4() != k.IPv6
 	}
@@ -70,7 +74,16 @@ func Open(key Key, onDrop OnDrop) (*Conn, error) {
 			return nil, fmt.Errorf("opening VRRP socket on %v: %s: %w%s", key, o.name, err, remedy(err))
 		}
 	}
-	return newConn(key, onDrop, os.NewFile(uintptr(fd), key.String()))
+	file := os.NewFile(uintptr(fd), key.String())
+	if key.Parent == 0 {
+		return newConn(key, onDrop, file, nil)
+	}
+	tap, err := openTap(key)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("opening VRRP socket on %v: %w%s", key, err, remedy(err))
+	}
+	return newConn(key, onDrop, file, tap)
 }
 
 // remedy is what the operator can do about err.
@@ -100,10 +113,21 @@ func common(key Key) []option {
 			{"looking for the interface", exists},
 		}
 	}
+	if key.Parent != 0 { // it only sends
+		tie = append(tie, option{"receiving nothing", func(fd int) error { return attachFilter(fd, bpf.RetConstant{}) }})
+	}
 	return append(tie,
 		intOption("setting SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
 		intOption("setting SO_RXQ_OVFL", unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1),
 	)
+}
+
+// membership is the link that joins the group.
+func (k *Key) membership() int {
+	if k.Parent != 0 {
+		return k.Parent
+	}
+	return k.Index
 }
 
 // exists refuses an index that no interface has: binding to it succeeds.
@@ -117,7 +141,7 @@ func exists(fd int) error {
 // the group: an advert that comes by unicast is a mistake that must be seen.
 func options4(key Key) []option {
 	group := key.Group.As4()
-	mreq := unix.IPMreqn{Multiaddr: group, Ifindex: int32(key.Index)}
+	mreq := unix.IPMreqn{Multiaddr: group, Ifindex: int32(key.membership())}
 	return append(common(key),
 		intOption("setting IP_HDRINCL", unix.SOL_IP, unix.IP_HDRINCL, 1),
 		intOption("setting IP_PKTINFO", unix.SOL_IP, unix.IP_PKTINFO, 1),
@@ -140,7 +164,7 @@ func options4(key Key) []option {
 // counted. IPV6_FREEBIND allows a source address that was just removed.
 func options6(key Key) []option {
 	group := key.Group.As16()
-	mreq := unix.IPv6Mreq{Multiaddr: group, Interface: uint32(key.Index)}
+	mreq := unix.IPv6Mreq{Multiaddr: group, Interface: uint32(key.membership())}
 	return append(common(key),
 		intOption("setting IPV6_RECVPKTINFO", unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
 		intOption("setting IPV6_RECVHOPLIMIT", unix.SOL_IPV6, unix.IPV6_RECVHOPLIMIT, 1),

@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -149,7 +150,7 @@ func (p *Poller) Add(c *Conn, deliver func(*Received)) error {
 	conns[id] = entry
 	p.conns.Store(&conns)
 	var err error
-	if ctl := c.raw.Control(func(fd uintptr) { err = p.watch(int(fd), id, unix.EPOLLIN) }); ctl != nil {
+	if ctl := c.in.Control(func(fd uintptr) { err = p.watch(int(fd), id, unix.EPOLLIN) }); ctl != nil {
 		err = ctl
 	}
 	if err != nil {
@@ -165,7 +166,7 @@ func (p *Poller) Remove(c *Conn) {
 	defer p.mu.Unlock()
 	p.forget(c)
 	// An error means that it is closed, and then the kernel has forgotten it, too.
-	_ = c.raw.Control(func(fd uintptr) { _ = unix.EpollCtl(p.fds.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) })
+	_ = c.in.Control(func(fd uintptr) { _ = unix.EpollCtl(p.fds.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) })
 }
 
 // forget takes a socket off the list; mu is held.
@@ -307,10 +308,13 @@ func (p *Poller) receive(c *polled) {
 			c.conn.fail(err)
 		}
 	}()
-	if err = c.conn.raw.Control(c.read); err != nil {
+	if err = c.conn.in.Control(c.read); err != nil {
 		return
 	}
 	if err = p.batch.err; err != nil {
+		if c.conn.tap != nil && errors.Is(err, unix.ENETDOWN) {
+			err = nil // a packet socket tells once that its link went down; whether it is gone Watch finds out
+		}
 		return
 	}
 	now := time.Now()

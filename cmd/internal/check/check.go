@@ -67,16 +67,13 @@ func namespaces(p conf.Place) []string {
 // links compares the configuration with the interfaces that vipd will see.
 func links(cfg *conf.Config) []string {
 	var state host.State
-	var out []string
 	look := func() error {
 		kernel, err := host.OpenNetlink()
 		if err != nil {
 			return err
 		}
 		defer kernel.Close()
-		if state, err = kernel.State(); err == nil {
-			out = append(interfaces(cfg, state), paths(cfg, state, direct)...)
-		}
+		state, err = kernel.State()
 		return err
 	}
 	var err error
@@ -88,7 +85,7 @@ func links(cfg *conf.Config) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("the interfaces of this machine could not be read: %v", err)}
 	}
-	return out
+	return append(interfaces(cfg, state), virtualMACs(cfg, state, os.DirFS("/"))...)
 }
 
 // commands looks at the programs that the configuration names.

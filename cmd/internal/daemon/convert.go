@@ -47,7 +47,9 @@ func routerInstance(c *conf.Instance) router.Instance {
 			PreemptDelay: c.PreemptDelay, LatePriority: c.LatePriority, IgnoreAdverts: c.IgnoreAdverts,
 			SkipCheckAddr: c.SkipCheckAddr, Addresses: addresses, AuthPass: c.AuthPass, Form: form,
 			Unicast: c.Unicast, Peers: peers, AnySource: !c.CheckUnicastSource,
+			SharedMAC: c.UseVMAC != nil && !c.XmitBase,
 		},
+		VMAC: vmacName(c), XmitBase: c.XmitBase, DontTrack: c.DontTrackPrimary,
 		Group: c.Group, SyncGroup: c.SyncGroup, Source: c.Source, UnicastTTL: c.UnicastTTL, PatchedToo: c.ChecksumAsV2 && len(peers) > 1,
 		TrackInterfaces: routerTracks(c.TrackInterfaces), TrackScripts: routerTracks(c.TrackScripts),
 		TrackFiles: routerTracks(c.TrackFiles), TrackProcesses: routerTracks(c.TrackProcesses),
@@ -79,8 +81,7 @@ func routerTracks(refs []conf.TrackRef) []router.Track {
 }
 
 func hostSets(cfg *conf.Config) []host.Set {
-	out := make([]host.Set, 0, 1+len(cfg.Instances))
-	out = append(out, staticSet(cfg))
+	out := make([]host.Set, 0, len(cfg.Instances))
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
 		set := host.Set{Instance: c.Name, Interface: c.Interface, IPv6: c.IPv6, Owner: c.Priority == vrrp.OwnerPriority, NoAccept: c.NoAccept}
@@ -89,7 +90,6 @@ func hostSets(cfg *conf.Config) []host.Set {
 				set.Addresses = append(set.Addresses, hostAddress(v))
 			}
 		}
-		set.Paths = hostPaths(c.Routes, c.Rules)
 		out = append(out, set)
 	}
 	return out
@@ -104,9 +104,8 @@ func hostAddress(v conf.VIP) host.Address {
 		scope, _ = strconv.Atoi(v.Scope) // conf has checked it
 	}
 	return host.Address{
-		Prefix: v.Prefix, Dev: v.Dev, Label: v.Label, Scope: scope, Broadcast: v.Broadcast,
+		Prefix: v.Prefix, Dev: v.On(), Label: v.Label, Scope: scope, Broadcast: v.Broadcast,
 		NoPrefixRoute: v.NoPrefixRoute, NoTrack: v.NoTrack, Deprecated: v.Deprecated,
-		PreferredLft: v.PreferredLft, Peer: v.Peer, DAD: v.DAD, Flags: addressFlags(v),
 	}
 }
 
@@ -117,7 +116,7 @@ func garpInstances(cfg *conf.Config) []garp.Instance {
 		inst := garp.Instance{Name: c.Name, Interface: c.Interface, Form: garpForms[c.GARPForm], Timing: garp.Timing(c.Announce)}
 		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
 			for _, v := range vips {
-				inst.Targets = append(inst.Targets, garp.Target{Instance: c.Name, Address: v.Prefix.Addr(), Interface: v.Dev})
+				inst.Targets = append(inst.Targets, garp.Target{Instance: c.Name, Address: v.Prefix.Addr(), Interface: v.On()})
 			}
 		}
 		out = append(out, inst)

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -31,8 +30,7 @@ import (
 	"vipd/ipvs/reconcile"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
-	"vipd/vrrp/host/fib"
-	"vipd/vrrp/host/sysctl"
+	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
 	"vipd/vrrp/track"
@@ -76,26 +74,26 @@ type Daemon struct {
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel
 
-	watcher   *host.Watcher
-	manager   *host.Manager
-	firewall  *firewall.Firewall
-	refusal   *refusal
-	engine    *engine.Engine
-	sender    *sender
-	router    *router.Router
-	scripts   *track.Scripts
-	files     *track.Files
-	processes *track.Processes
-	notify    *notify.Runner
-	fifos     *notify.FIFOs
-	mail      *mail.Queue
-	observer  *observer
-	checks    *run.Scheduler
-	table     *reconcile.Reconciler
-	balance   *balancer
-	feed      *feed
-	settings  *sysctl.Keeper
-	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
+	vmacKernel *vmac.Netlink
+	vmacs      *vmac.Manager
+	watcher    *host.Watcher
+	manager    *host.Manager
+	firewall   *firewall.Firewall
+	refusal    *refusal
+	engine     *engine.Engine
+	sender     *sender
+	router     *router.Router
+	scripts    *track.Scripts
+	files      *track.Files
+	processes  *track.Processes
+	notify     *notify.Runner
+	fifos      *notify.FIFOs
+	mail       *mail.Queue
+	observer   *observer
+	checks     *run.Scheduler
+	table      *reconcile.Reconciler
+	balance    *balancer
+	feed       *feed
 
 	reloads  chan reloadRequest
 	stopping chan struct{} // closed when no more reloads are taken
@@ -160,6 +158,9 @@ func (d *Daemon) open() (err error) {
 	if d.netlink, err = host.OpenNetlink(); err != nil {
 		return err
 	}
+	if d.vmacKernel, err = vmac.OpenNetlink(d.netlink); err != nil {
+		return err
+	}
 	if d.frames, err = engine.OpenSocket(); err != nil {
 		return err
 	}
@@ -184,6 +185,9 @@ func (d *Daemon) close() {
 	if d.frames != nil {
 		d.frames.Close()
 	}
+	if d.vmacKernel != nil {
+		d.vmacKernel.Close()
+	}
 	if d.netlink != nil {
 		d.netlink.Close()
 	}
@@ -199,13 +203,10 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.observer = newObserver(log, d.notify)
 	d.observer.alerts = &alerts{post: d.mail.Send}
 	d.engine = engine.New(d.frames, log)
-	d.settings = sysctl.New("/proc/sys", filepath.Join(d.opts.StateDir, "sysctls.json"))
-	d.manager = host.NewManager(d.netlink, d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
-		Present:    func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
-		Lost:       func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
-		Fought:     func(instance string, a host.Address) { d.router.Fought(instance, "VIP", a.Prefix.Addr().String()) },
-		FoughtPath: func(instance string, o fib.Object) { d.router.Fought(instance, o.Kind(), o.String()) },
-		Missing:    d.missing,
+	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
+		Present: func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
+		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
+		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
 	}, log)
 	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
@@ -223,7 +224,8 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts = d.observer.alerts
-	d.feed = &feed{settings: d.settings, log: log, manager: d.manager, router: d.router, engine: d.engine}
+	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
+	d.feed = &feed{vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
 
@@ -241,19 +243,19 @@ func target(instance string, a host.Address) garp.Target {
 
 // sweep removes the addresses that a crashed predecessor left.
 func (d *Daemon) sweep(cfg *conf.Config) error {
+	links, err := d.vmacs.Sweep()
+	for _, l := range links {
+		d.log.Warn("left by an earlier vipd: " + l)
+	}
+	if err != nil {
+		return err
+	}
 	sets := hostSets(cfg)
 	d.feed.SetVIPs(sets)
 	d.manager.Configure(sets)
-	leftovers, paths, err := d.manager.Sweep()
+	leftovers, err := d.manager.Sweep()
 	if err != nil {
-		return fmt.Errorf("looking for what a crash left: %w", err)
-	}
-	d.settle(cfg)
-	for _, l := range paths[:min(len(paths), leftoverLines)] {
-		d.log.Warn("a " + l.Object.Kind() + " was here before: " + l.String())
-	}
-	if n := len(paths) - leftoverLines; n > 0 {
-		d.log.Warn("more routes and rules were here before", zap.Int("objects", n))
+		return fmt.Errorf("looking for addresses left by a crash: %w", err)
 	}
 	slices.SortStableFunc(leftovers, func(a, b host.Leftover) int { // first those that somebody must look at
 		switch {
@@ -276,7 +278,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.manager.Run, d.firewall.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -294,7 +296,6 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	if err := d.apply(work, cfg); err != nil {
 		return err
 	}
-	d.hinder()
 	d.log.Info("vipd started", zap.String("version", d.opts.Version), zap.Int("pid", os.Getpid()),
 		zap.String("config", d.opts.ConfigFile), zap.String("socket", d.opts.Socket), zap.Int("vrrp_instances", len(cfg.Instances)),
 		zap.Int("virtual_servers", len(cfg.VirtualServers)))
@@ -313,9 +314,10 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	old, _, _ := d.config.get()
 	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
 	defer d.observer.Configure(cfg, nil, nil)
+	d.protect(cfg)
+	d.makeVMACs(cfg)
 	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
-	d.protect(cfg)
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
 	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {
@@ -324,7 +326,9 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.observer.Left()
 	d.manager.Configure(sets)
 	d.feed.SetVIPs(sets)
-	d.settle(cfg)
+	if err := d.vmacs.Prune(); err != nil {
+		d.log.Error("a virtual-MAC link that is not wanted any more stays", zap.NamedError("err", err))
+	}
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
@@ -378,12 +382,12 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 		}
 		step(func() error { d.router.Stop(); return nil })
 		step(func() error {
-			if err := d.manager.Release(); err != nil {
-				return err // the rules stay with the addresses
+			// The rules stay with the addresses and links.
+			if err := errors.Join(d.manager.Release(), d.vmacs.Release()); err != nil {
+				return err
 			}
 			return d.firewall.Release()
 		})
-		step(d.releaseSettings)
 		step(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
 			defer cancel()

@@ -1,55 +1,43 @@
 package daemon
 
 import (
-	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
-	"go.uber.org/zap"
-
 	"vipd/garp"
 	"vipd/garp/engine"
 	"vipd/vrrp/host"
-	"vipd/vrrp/host/sysctl"
+	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 )
 
 // feed hands every snapshot of the host to all who act on it: addresses first
 // put right, then the routers, then the announcer's links.
 type feed struct {
-	settings *sysctl.Keeper
-	log      *zap.Logger
-	indexes  map[string]int // of the last snapshot
-	manager  *host.Manager
-	router   *router.Router
-	engine   *engine.Engine
-	vips     atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
-	last     atomic.Pointer[host.State]
-	order    sync.Mutex // held while the router is told: the newest snapshot must come last
+	vmacs   *vmac.Manager
+	manager *host.Manager
+	router  *router.Router
+	engine  *engine.Engine
+	vips    atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
+	last    atomic.Pointer[host.State]
+	parents atomic.Pointer[map[string]string] // of the wanted links with a virtual MAC
+	order   sync.Mutex                        // held while the router is told: the newest snapshot must come last
 }
 
-// Snapshot is called by the watcher, one at a time.
+// Snapshot is called by the watcher, and after a change of links of our own. One that is older than the last is of no
+// more use.
 func (f *feed) Snapshot(s host.State) {
-	f.manager.State(s)
-	f.renew(s)
-	f.engine.Links(f.garpLinks(s))
 	f.order.Lock()
 	defer f.order.Unlock()
-	f.last.Store(&s)
-	f.router.HostState(f.routerLinks(s))
-}
-
-// renew makes kernel settings on interfaces that are new.
-func (f *feed) renew(s host.State) {
-	now := indexes(s)
-	if maps.Equal(now, f.indexes) {
+	if last := f.last.Load(); last != nil && s.At.Before(last.At) {
 		return
 	}
-	f.indexes = now
-	if err := f.settings.Links(now); err != nil {
-		f.log.Error("promote_secondaries could not be set everywhere", zap.NamedError("err", err))
-	}
+	f.vmacs.State(s)
+	f.manager.State(s)
+	f.engine.Links(f.garpLinks(s))
+	f.last.Store(&s)
+	f.router.HostState(f.routerLinks(s))
 }
 
 // SetVIPs takes the virtual addresses of a new configuration and judges the
@@ -57,7 +45,7 @@ func (f *feed) renew(s host.State) {
 func (f *feed) SetVIPs(sets []host.Set) {
 	vips := map[netip.Addr]bool{}
 	for _, s := range sets {
-		if s.Owner || s.Static {
+		if s.Owner {
 			continue
 		}
 		for _, a := range s.Addresses {
@@ -67,6 +55,15 @@ func (f *feed) SetVIPs(sets []host.Set) {
 	f.order.Lock()
 	defer f.order.Unlock()
 	f.vips.Store(&vips)
+	if s := f.last.Load(); s != nil {
+		f.router.HostState(f.routerLinks(*s))
+	}
+}
+
+// Again tells the router of the last snapshot again: what is known of links with a virtual MAC has changed.
+func (f *feed) Again() {
+	f.order.Lock()
+	defer f.order.Unlock()
 	if s := f.last.Load(); s != nil {
 		f.router.HostState(f.routerLinks(*s))
 	}
@@ -98,6 +95,7 @@ func (f *feed) routerLinks(s host.State) map[string]router.Link {
 		}
 		out[name] = r
 	}
+	f.vmacLinks(out)
 	return out
 }
 
@@ -106,8 +104,9 @@ func (f *feed) garpLinks(s host.State) []garp.Link {
 	for name, l := range s.Links {
 		out = append(out, garp.Link{
 			Name: name, Index: l.Index, MAC: l.MAC, Up: l.Up && l.Running, Router: l.Forwarding6,
+			Base: base(s, l),
 			ARP:  !l.Loopback && !l.NoARP && l.MAC != [6]byte{},
-			VMAC: virtualMAC(l.MAC),
+			VMAC: virtualMAC(l.MAC) || f.vmac(name),
 		})
 	}
 	return out

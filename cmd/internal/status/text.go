@@ -25,9 +25,6 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	if err := s.writePaths(w); err != nil {
-		return err
-	}
 	if len(s.Scripts) > 0 {
 		if err := s.writeScripts(w, now); err != nil {
 			return err
@@ -75,53 +72,38 @@ func (s *Status) writeInstances(w io.Writer, now time.Time) error {
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", a.Address, a.Interface, i.Name, here(a))
 		}
 	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	return s.writeVMACs(w)
+}
+
+// writeVMACs lists the links with a virtual MAC, if there are any.
+func (s *Status) writeVMACs(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	first := true
+	for _, i := range s.Instances {
+		for _, l := range i.VMACs {
+			if first {
+				fmt.Fprintln(w)
+				fmt.Fprintln(tw, "LINK\tON\tVIRTUAL MAC\tINSTANCE\tHERE")
+			}
+			first = false
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", l.Link, l.Parent, l.MAC, i.Name, here(Address{Present: l.Present, Error: l.Error}))
+		}
+	}
 	return tw.Flush()
 }
 
 func here(a Address) string {
-	if a.Error == "" && a.Refused {
+	switch {
+	case a.Error != "":
+		return yes(a.Present) + ": " + a.Error
+	case a.Refused:
 		return yes(a.Present) + ", no_accept: packets to it are dropped"
+	default:
+		return yes(a.Present)
 	}
-	return because(a.Present, a.Error)
-}
-
-// because says whether something is here, and why not.
-func because(present bool, problem string) string {
-	if problem != "" {
-		return yes(present) + ": " + problem
-	}
-	return yes(present)
-}
-
-// writePaths lists routes and rules, and what is static.
-func (s *Status) writePaths(w io.Writer) error {
-	var lines [][3]string
-	add := func(owner string, paths ...[]Path) {
-		for _, p := range slices.Concat(paths...) {
-			what := "route " + p.Route
-			if p.Rule != "" {
-				what = "rule " + p.Rule
-			}
-			lines = append(lines, [3]string{what, owner, because(p.Present, p.Error)})
-		}
-	}
-	for _, i := range s.Instances {
-		add(i.Name, i.Routes, i.Rules)
-	}
-	for _, a := range s.StaticAddresses {
-		lines = append(lines, [3]string{"address " + a.Address + " dev " + a.Interface, "static", here(a)})
-	}
-	add("static", s.StaticRoutes, s.StaticRules)
-	if len(lines) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "ROUTE OR RULE\tINSTANCE\tHERE")
-	for _, l := range lines {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", l[0], l[1], l[2])
-	}
-	return tw.Flush()
 }
 
 func (s *Status) writeScripts(w io.Writer, now time.Time) error {

@@ -19,6 +19,7 @@ func TestWriteText(t *testing.T) {
 				{Address: "10.9.0.100/32", Interface: "eth0", Present: true},
 				{Address: "10.9.0.101/32", Interface: "eth0", Error: "permission denied"},
 			},
+			VMACs: []VMAC{{Link: "vrrp.51", Parent: "eth0", MAC: "00:00:5e:00:01:33", Present: true}, {Link: "vrrp1.51", Parent: "eth1", MAC: "00:00:5e:00:01:33", Error: "this kernel has no macvlan"}},
 		}},
 		SyncGroups: []SyncGroup{{Name: "G1", State: "MASTER", Members: []string{"VI_1", "VI_2"}}},
 		Scripts:    []Script{{Name: "chk", State: "FAILED", LastRun: now.Add(-time.Second), DurationMS: 12.3, Detail: "exit status 1"}},
@@ -44,6 +45,10 @@ sync group G1 is MASTER: VI_1, VI_2
 VIP            INTERFACE  INSTANCE  HERE
 10.9.0.100/32  eth0       VI_1      yes
 10.9.0.101/32  eth0       VI_1      no: permission denied
+
+LINK      ON    VIRTUAL MAC        INSTANCE  HERE
+vrrp.51   eth0  00:00:5e:00:01:33  VI_1      yes
+vrrp1.51  eth1  00:00:5e:00:01:33  VI_1      no: this kernel has no macvlan
 
 SCRIPT  STATE   LAST RUN  TOOK     DETAIL
 chk     FAILED  1s        12.3 ms  exit status 1

@@ -1,0 +1,377 @@
+package vmac_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"vipd/vrrp/host"
+	"vipd/vrrp/host/vmac"
+	"vipd/vrrp/host/vmac/vmactest"
+)
+
+var (
+	v4 = vmac.Link{Name: "vrrp.51", Parent: "eth0", MAC: [6]byte{0, 0, 0x5e, 0, 1, 51}, Group: vmac.ParentGroup, IPv4: true}
+	v6 = vmac.Link{Name: "vrrp6.51", Parent: "eth0", MAC: [6]byte{0, 0, 0x5e, 0, 2, 51}, Group: vmac.ParentGroup, IPv6: true}
+	on = vmac.Link{Name: "other", Parent: "eth1", MAC: [6]byte{2, 0, 0, 0, 0, 9}, Group: 7, IPv4: true, IPv6: true}
+)
+
+// site is a machine with two interfaces.
+func site() *vmactest.Kernel {
+	k := vmactest.New()
+	k.Plug("eth0", [6]byte{2, 0, 0, 0, 0, 1})
+	k.Plug("eth1", [6]byte{2, 0, 0, 0, 0, 2})
+	return k
+}
+
+func manager(t interface{ TempDir() string }, k *vmactest.Kernel) *vmac.Manager {
+	return vmac.NewManager(k, k, t.TempDir(), nil, nil, nil)
+}
+
+func want(t *testing.T, k *vmactest.Kernel, when, text string) {
+	t.Helper()
+	if got := strings.TrimSpace(k.String()); got != strings.TrimSpace(text) {
+		t.Errorf("%s the machine is\n%s\nwant\n%s", when, got, text)
+	}
+}
+
+const bare = `
+link eth0 mtu 1500
+link eth1 mtu 1500`
+
+func TestLinksAreMadeAndUndone(t *testing.T) {
+	k := site()
+	m := manager(t, k)
+	m.Configure([]vmac.Link{v4, v6, on}, true)
+	want(t, k, "configured", `
+ipv4/eth0/arp_announce 2
+ipv4/eth0/arp_ignore 1
+ipv4/eth1/arp_announce 2
+ipv4/eth1/arp_ignore 1
+ipv4/igmp_link_local_mcast_reports 0
+ipv4/other/arp_announce 2
+ipv4/other/arp_ignore 1
+ipv4/other/promote_secondaries 1
+ipv4/other/rp_filter 0
+ipv4/vrrp.51/arp_announce 2
+ipv4/vrrp.51/arp_ignore 1
+ipv4/vrrp.51/promote_secondaries 1
+ipv4/vrrp.51/rp_filter 0
+ipv4/vrrp6.51/arp_announce 2
+ipv4/vrrp6.51/arp_ignore 1
+ipv4/vrrp6.51/promote_secondaries 1
+ipv4/vrrp6.51/rp_filter 0
+ipv6/other/accept_dad 0
+ipv6/other/accept_ra 0
+ipv6/other/autoconf 0
+ipv6/other/dad_transmits 0
+ipv6/other/router_solicitations 0
+ipv6/vrrp.51/disable_ipv6 1
+ipv6/vrrp6.51/accept_dad 0
+ipv6/vrrp6.51/accept_ra 0
+ipv6/vrrp6.51/autoconf 0
+ipv6/vrrp6.51/dad_transmits 0
+ipv6/vrrp6.51/router_solicitations 0
+link eth0 mtu 1500
+link eth1 mtu 1500
+link other on eth1 macvlan mac 000009 group 7 mtu 1500
+link vrrp.51 on eth0 macvlan mac 000133 group 0 mtu 1500
+link vrrp6.51 on eth0 macvlan mac 000233 group 0 mtu 1500`)
+
+	// The same again touches nothing; a link is set up before it is taken up.
+	w := k.Writes()
+	made, up := slices.IndexFunc(w, func(s string) bool { return strings.HasPrefix(s, "add vrrp.51") }), slices.Index(w, "adjust vrrp.51 mtu 1500 up")
+	if quiet := slices.Index(w, "set net/ipv6/conf/vrrp.51/disable_ipv6 1"); made < 0 || quiet < made || up < quiet {
+		t.Errorf("in the wrong order: %q", w)
+	}
+	m.Configure([]vmac.Link{v4, v6, on}, true)
+	if w := k.Writes(); len(w) > 0 {
+		t.Errorf("nothing changed, but it writes %q", w)
+	}
+
+	// eth0 still has a link with IPv6, which asks nothing of it.
+	m.Configure([]vmac.Link{v6}, false)
+	if err := m.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, k, "with one left", `
+ipv4/vrrp6.51/arp_announce 2
+ipv4/vrrp6.51/arp_ignore 1
+ipv4/vrrp6.51/promote_secondaries 1
+ipv4/vrrp6.51/rp_filter 0
+ipv6/vrrp6.51/accept_dad 0
+ipv6/vrrp6.51/accept_ra 0
+ipv6/vrrp6.51/autoconf 0
+ipv6/vrrp6.51/dad_transmits 0
+ipv6/vrrp6.51/router_solicitations 0
+link eth0 mtu 1500
+link eth1 mtu 1500
+link vrrp6.51 on eth0 macvlan mac 000233 group 0 mtu 1500`)
+	if err := m.Release(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, k, "released", bare)
+}
+
+// What others set stays theirs: higher values, and what they change while we run.
+func TestSettingsOfOthers(t *testing.T) {
+	k := site()
+	dir := "net/ipv4/conf/eth0/"
+	for path, v := range map[string]string{dir + "arp_ignore": "2", dir + "arp_announce": "1", "net/ipv4/conf/all/rp_filter": "1"} {
+		if err := k.Set(path, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := manager(t, k)
+	m.Configure([]vmac.Link{v4, on}, false)
+	for path, want := range map[string]string{dir + "arp_ignore": "2", dir + "arp_announce": "2", "net/ipv4/conf/vrrp.51/rp_filter": "2", "net/ipv4/conf/all/rp_filter": "1"} {
+		if got, _ := k.Get(path); got != want {
+			t.Errorf("%s is %s, want %s", path, got, want)
+		}
+	}
+	if err := k.Set("net/ipv4/conf/eth1/arp_announce", "1"); err != nil { // an operator
+		t.Fatal(err)
+	}
+	if err := m.Release(); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{dir + "arp_ignore": "2", dir + "arp_announce": "1", "net/ipv4/conf/eth1/arp_announce": "1", "net/ipv4/conf/eth1/arp_ignore": "0"} {
+		if got, _ := k.Get(path); got != want {
+			t.Errorf("released, %s is %s, want %s", path, got, want)
+		}
+	}
+}
+
+// A killed vipd leaves links and settings; the next one removes them whatever its configuration is, also when it was
+// killed between any two writes. Settings of an interface that was made anew are not touched.
+func TestCrashIsSweptAtAnyPoint(t *testing.T) {
+	all := func() int {
+		k := site()
+		manager(t, k).Configure([]vmac.Link{v4, on}, true)
+		return len(k.Writes())
+	}()
+	for n := range all {
+		k, dir := site(), t.TempDir()
+		func() {
+			defer func() { _ = recover() }()
+			vmac.NewManager(k, &dying{k, n}, dir, nil, nil, nil).Configure([]vmac.Link{v4, on}, true)
+		}()
+		m := vmac.NewManager(k, k, dir, nil, nil, nil)
+		if _, err := m.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		want(t, k, fmt.Sprintf("killed after %d settings and swept", n), bare)
+	}
+
+	k, dir := site(), t.TempDir()
+	vmac.NewManager(k, k, dir, nil, nil, nil).Configure([]vmac.Link{v4}, false)
+	k.Unplug("eth0")
+	k.Plug("eth0", [6]byte{2, 0, 0, 0, 0, 1})
+	if err := k.Set("net/ipv4/conf/eth0/arp_announce", "2"); err != nil { // the operator's own
+		t.Fatal(err)
+	}
+	found, err := vmac.NewManager(k, k, dir, nil, nil, nil).Sweep()
+	if got, _ := k.Get("net/ipv4/conf/eth0/arp_announce"); err != nil || got != "2" || len(found) > 0 {
+		t.Errorf("a new interface was touched: %s, %q, %v", got, found, err)
+	}
+}
+
+// dying panics instead of a setting.
+type dying struct {
+	*vmactest.Kernel
+	left int
+}
+
+func (d *dying) Set(path, value string) error {
+	if d.left--; d.left < 0 {
+		panic("killed")
+	}
+	return d.Kernel.Set(path, value)
+}
+
+// Two vipd with state directories of their own do not touch each other's links; nor those of strangers.
+func TestLinksOfOthersStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		link  host.Link
+		says  string
+		taken bool
+	}{
+		"of another kind":          {host.Link{Name: "vrrp.51", Kind: "dummy"}, "not made by vipd (dummy with 00:00:00:00:00:00)", false},
+		"in another mode":          {host.Link{Name: "vrrp.51", Kind: "macvlan", Parent: 1, MAC: v4.MAC}, "not in private mode", false},
+		"on another parent":        {host.Link{Name: "vrrp.51", Kind: "macvlan", Private: true, Parent: 2, MAC: v4.MAC}, "on eth1", false},
+		"of another vipd":          {host.Link{Name: "vrrp.51", Kind: "macvlan", Private: true, Parent: 1, MAC: v4.MAC, Alias: "vipd /run/other"}, "another vipd (state directory /run/other)", false},
+		"with our MAC":             {host.Link{Name: "vrrp9", Kind: "macvlan", Private: true, Parent: 1, MAC: v4.MAC}, "vrrp9 on eth0 has the virtual MAC 00:00:5e:00:01:33 already", false},
+		"as ours, of another tool": {host.Link{Name: "vrrp.51", Kind: "macvlan", Private: true, Parent: 1, MAC: v4.MAC}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := site()
+			index := k.Make(c.link)
+			m := manager(t, k)
+			if _, err := m.Sweep(); err != nil {
+				t.Fatal(err)
+			}
+			m.Configure([]vmac.Link{v4}, false)
+			s, _ := k.State()
+			if there := s.ByIndex(index) != nil; there == c.taken {
+				t.Errorf("the link is there: %v", there)
+			}
+			if got := m.Problems()["vrrp.51"]; !strings.Contains(got, c.says) || (got == "") != c.taken {
+				t.Errorf("the problem is %q, want %q", got, c.says)
+			}
+			if err := m.Release(); err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := k.State(); (s.ByIndex(index) != nil) == c.taken {
+				t.Error("after the release it is not as before")
+			}
+			if !c.taken {
+				k.Unplug(c.link.Name)
+				m := manager(t, k)
+				m.Configure([]vmac.Link{v4}, false)
+				if p := m.Problems(); len(p) > 0 {
+					t.Errorf("without it there is still a problem: %v", p)
+				}
+			}
+		})
+	}
+}
+
+// The loop follows what happens to links and their parents, and tries again what the kernel refused.
+func TestLinksAreKeptRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := site()
+		changes := 0
+		silenced := map[string]int{}
+		m := vmac.NewManager(k, k, filepath.Join(t.TempDir(), "not", "there"), func(p map[string]int) error {
+			silenced = maps.Clone(p)
+			return nil
+		}, func() { changes++ }, nil)
+		m.Configure([]vmac.Link{v4}, false)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		look := func() {
+			time.Sleep(time.Millisecond)
+			s, _ := k.State()
+			m.State(s)
+			synctest.Wait()
+		}
+		right := func(when string) {
+			t.Helper()
+			look()
+			s, _ := k.State()
+			if l := s.Link("vrrp.51"); l == nil || !l.Up || l.MTU != s.Link("eth0").MTU || l.Parent != s.Link("eth0").Index || silenced["vrrp.51"] != l.Parent {
+				t.Errorf("%s: the link is %+v, silenced on %v", when, l, silenced)
+			}
+			if v, _ := k.Get("net/ipv4/conf/eth0/arp_ignore"); v != "1" {
+				t.Errorf("%s: arp_ignore of the parent is %q", when, v)
+			}
+			if p := m.Problems(); len(p) > 0 {
+				t.Errorf("%s: %v", when, p)
+			}
+		}
+		right("at first")
+		k.Unplug("vrrp.51")
+		right("deleted by hand")
+		k.Change("vrrp.51", func(l *host.Link) { l.Up = false })
+		right("set down by hand")
+		k.Change("eth0", func(l *host.Link) { l.MTU = 9000 })
+		right("another MTU")
+		k.Unplug("eth0")
+		look()
+		if p := m.Problems()["vrrp.51"]; !strings.Contains(p, "eth0") || !strings.Contains(p, "does not exist") {
+			t.Errorf("without its parent the problem is %q", p)
+		}
+		k.Plug("eth0", [6]byte{2, 0, 0, 0, 0, 1})
+		right("a new parent")
+
+		// A parent that is down: when it is up again.
+		k.Unplug("vrrp.51")
+		k.Change("eth0", func(l *host.Link) { l.Up = false })
+		look()
+		k.Change("eth0", func(l *host.Link) { l.Up = true })
+		right("the parent was down")
+
+		k.Fail("add", unix.EOPNOTSUPP)
+		k.Unplug("vrrp.51")
+		look()
+		before := changes
+		if p := m.Problems()["vrrp.51"]; !strings.Contains(p, "no macvlan") {
+			t.Errorf("the kernel has no macvlan: %q", p)
+		}
+		k.Fail("add", nil)
+		time.Sleep(2 * time.Second)
+		right("tried again")
+		if changes == before {
+			t.Error("nobody was told that the problem is over")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever is configured in whatever order, and whatever happens between: what is wanted is there in the end, and in the
+// very end nothing is left.
+func TestRandomWalk(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		k := site()
+		dir := filepath.Join(t.TempDir(), rapid.StringMatching("[a-z]{8}").Draw(r, "dir"))
+		m := vmac.NewManager(k, k, dir, nil, nil, nil)
+		links := []vmac.Link{v4, v6, on, {Name: "renamed", Parent: "eth0", MAC: v4.MAC, Group: 3, IPv4: true}}
+		for range rapid.IntRange(1, 12).Draw(r, "steps") {
+			switch rapid.IntRange(0, 5).Draw(r, "step") {
+			case 0: // a crash
+				m = vmac.NewManager(k, k, dir, nil, nil, nil)
+				if _, err := m.Sweep(); err != nil {
+					r.Fatal(err)
+				}
+				if got := k.String(); got != strings.TrimSpace(bare) {
+					r.Fatalf("swept, the machine is\n%s", got)
+				}
+			case 1: // somebody deletes a link
+				s, _ := k.State()
+				names := slices.Sorted(maps.Keys(s.Links))
+				if name := rapid.SampledFrom(names).Draw(r, "link"); s.Link(name).Kind == "macvlan" {
+					k.Unplug(name)
+				}
+			case 2: // a parent is made anew
+				k.Unplug("eth0")
+				k.Plug("eth0", [6]byte{2, 0, 0, 0, 0, 1})
+			default:
+				var some []vmac.Link
+				macs := map[string]bool{}
+				for _, l := range links {
+					if id := l.Parent + string(l.MAC[:]); rapid.Bool().Draw(r, "wanted") && !macs[id] {
+						macs[id] = true
+						some = append(some, l)
+					}
+				}
+				m.Configure(some, rapid.Bool().Draw(r, "quiet"))
+				if err := m.Prune(); err != nil {
+					r.Fatal(err)
+				}
+				s, _ := k.State()
+				if len(s.Links) != 2+len(some) || len(m.Problems()) > 0 {
+					r.Fatalf("wanted %v, problems %v, have\n%s", some, m.Problems(), k)
+				}
+			}
+		}
+		if err := m.Release(); err != nil {
+			r.Fatal(err)
+		}
+		if got := k.String(); got != strings.TrimSpace(bare) {
+			r.Fatalf("released, the machine is\n%s", got)
+		}
+	})
+}
