@@ -152,6 +152,12 @@ func TestPlaces(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "net_namespace a -> b, net_namespace_ipvs none -> on, instance none -> x: a reload cannot change this") {
 		t.Errorf("moved says %v", err)
 	}
+	if text := strayed(conf.Place{}); text != "" {
+		t.Errorf("without a namespace status says %q", text)
+	}
+	if text := strayed(conf.Place{Namespace: "no-such"}); !strings.Contains(text, `the name "no-such" was deleted`) {
+		t.Errorf("of a namespace that is gone status says %q", text)
+	}
 	if err := moved(conf.Place{Namespace: "a"}, conf.Place{Namespace: "a"}); err != nil {
 		t.Errorf("nothing has moved, but %v", err)
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -26,6 +27,9 @@ type home struct {
 // enter makes the process one of the network namespace of its configuration. When it
 // is not there yet, the program starts anew, and enter returns only to fail.
 func enter(p conf.Place, ready func() error, log *zap.Logger) (home, error) {
+	if name := netns.Entered(); name != "" && name != p.Namespace {
+		return home{}, fmt.Errorf("net_namespace: it was %q when the configuration was read first, and is %q now: it must be a file that can be read again", name, p.Namespace)
+	}
 	if p.Namespace != "" {
 		inside, err := netns.Inside(netns.Path(p.Namespace))
 		if err != nil {
@@ -59,6 +63,22 @@ func (h home) kernel() *ipvsnl.Kernel {
 		return ipvsnl.NewKernel(nil)
 	}
 	return ipvsnl.NewKernel(func(open func() error) error { return netns.Do(h.ipvs, open) })
+}
+
+// strayed says what is wrong with the namespace that the process is in, "" when nothing is.
+func strayed(p conf.Place) string {
+	if p.Namespace == "" {
+		return ""
+	}
+	switch inside, err := netns.Inside(netns.Path(p.Namespace)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("net_namespace: the name %q was deleted; vipd still runs in the namespace, but cannot start again until it is made anew", p.Namespace)
+	case err != nil:
+		return "net_namespace: " + err.Error()
+	case !inside:
+		return fmt.Sprintf("net_namespace: %q is another namespace now than the one vipd runs in: restart vipd", p.Namespace)
+	}
+	return ""
 }
 
 // settle fills in where the daemon lives, as far as no flag has said so.

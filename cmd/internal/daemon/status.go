@@ -39,6 +39,9 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
 	}
+	if text := strayed(cfg.Place); text != "" {
+		s.Alarms = append(s.Alarms, text)
+	}
 	d.instances(s)
 	d.vmacStatus(s, cfg)
 	if _, silencing := d.firewall.Status(); silencing != nil {

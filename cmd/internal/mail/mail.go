@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +76,7 @@ type Queue struct {
 	closed  bool
 	status  Status
 	down    time.Duration // how long to wait after the next failure to connect
+	retry   time.Time     // no connection before; so the order stays over an outage
 }
 
 // New makes an empty queue. It must be closed.
@@ -89,7 +91,7 @@ func (q *Queue) Configure(c Config) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c.To = slices.Clone(c.To)
-	q.cfg, q.down = c, firstWait
+	q.cfg, q.down, q.retry = c, firstWait, time.Time{}
 	if !c.on() {
 		q.drop(len(q.letters), noConfig)
 		q.status.Problem = ""
@@ -181,6 +183,9 @@ func (q *Queue) due() (cfg Config, at time.Time, ok bool) {
 			at = l.next
 		}
 	}
+	if q.retry.After(at) {
+		at = q.retry
+	}
 	return q.cfg, at, true
 }
 
@@ -197,7 +202,7 @@ func (q *Queue) session(cfg Config) {
 			break
 		}
 		sent := l.sent
-		bad, err := s.deliver(l)
+		bad, err := q.attempt(s, l)
 		for _, b := range bad {
 			q.rejected(l, b)
 		}
@@ -208,6 +213,17 @@ func (q *Queue) session(cfg Config) {
 		}
 	}
 	s.close()
+}
+
+// attempt is one delivery, of which a fault in vipd ends only this connection.
+func (q *Queue) attempt(s *session, l *letter) (bad []error, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.log.Error("sending mail panicked: this is a bug in vipd, please report it", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return s.deliver(l)
 }
 
 // take returns the oldest mail that is due, nil when none is.
@@ -258,11 +274,8 @@ func (q *Queue) unreachable(err error) {
 	if q.ctx.Err() != nil || !q.cfg.on() {
 		return
 	}
-	next := time.Now().Add(q.down)
+	q.retry = time.Now().Add(q.down)
 	q.down = min(2*q.down, lastWait)
-	for _, l := range q.letters {
-		l.next = next
-	}
 	q.trouble(err)
 	if q.closed {
 		q.kill() // that was the last time
@@ -295,8 +308,9 @@ func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closed = true
 	before := q.status.Dropped
+	q.retry = time.Time{} // a last time
 	for _, l := range q.letters {
-		l.next = time.Time{} // a last time
+		l.next = time.Time{}
 	}
 	poke(q.wake)
 	q.mu.Unlock()

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"pgregory.net/rapid"
 )
 
 var config = Config{To: []string{"a@x", "b@x"}, From: "v@x", Server: "relay", Port: 25, Helo: "h", Timeout: 30 * time.Second}
@@ -40,7 +42,7 @@ func send(q *Queue, subjects ...string) {
 	}
 }
 
-// Mails arrive in order, all over one connection, with the addresses of the configuration.
+// Mails arrive in order, with the addresses of the configuration.
 func TestMailsArriveInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, q *Queue, r *relay, _ *observer.ObservedLogs) {
 		send(q, "1", "2", "3")
@@ -52,7 +54,6 @@ func TestMailsArriveInOrder(t *testing.T) {
 		if !strings.HasSuffix(got[0].text, "\r\n\r\n=> body <=\r\n") {
 			t.Errorf("the text is not readable as it is:\n%s", got[0].text)
 		}
-		equal(t, "connections", r.dials, 1)
 		equal(t, "status", q.Status(), Status{Sent: 3})
 	})
 }
@@ -76,10 +77,12 @@ func TestDeadRelayComesBack(t *testing.T) {
 			t.Errorf("%d attempts in 10 minutes", st.Failed)
 		}
 		equal(t, "lines about it", logged.Len(), 1)
-		r.set(func() { r.down = false })
+		r.set(func() { r.down, r.dials = false, 0 })
+		send(q, "3") // waits its turn
 		after(lastWait)
 		got := r.mails()
-		equal(t, "subjects", subjects(got), []string{"1", "2"})
+		equal(t, "subjects", subjects(got), []string{"1", "2", "3"})
+		equal(t, "connections", r.dials, 1)
 		if date := "Date: " + start.Format(time.RFC1123Z); !strings.Contains(got[0].text, date) {
 			t.Errorf("no %q in\n%s", date, got[0].text)
 		}
@@ -294,5 +297,31 @@ func TestConfigure(t *testing.T) {
 		equal(t, "status", q.Status(), Status{Sent: 1, Failed: q.Status().Failed, Dropped: 1})
 		send(q, "3")
 		equal(t, "waiting without a configuration", q.Status().Waiting, 0)
+	})
+}
+
+// Whatever a relay says, the queue lives, and serves a good one afterwards.
+func TestHostileRelay(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		piece := rapid.SampledFrom([]string{"220", "250", "354", "421", "451", "550", "999", "-1", "25", " ", "-", "ok", "\r\n", "\n", "\x00", "\xff", "SIZE", "SMTPUTF8", "8BITMIME", "AUTH", "STARTTLS", "=", "PIPELINING 1 2 3"})
+		answers := rapid.SliceOfN(rapid.Custom(func(r *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(r, "answer"), "") }), 1, 12).Draw(r, "answers")
+		bubble(t, func(t *testing.T, q *Queue, relay *relay, _ *observer.ObservedLogs) {
+			n := 0
+			relay.answers = func(string) string {
+				n++
+				return answers[n%len(answers)]
+			}
+			send(q, "1", "2")
+			after(10 * time.Minute)
+			if st := q.Status(); strings.Contains(st.Problem, "panic") {
+				t.Errorf("%q: %s", answers, st.Problem)
+			}
+			relay.set(func() { relay.answers, relay.got = nil, nil })
+			send(q, "3")
+			after(2 * lastWait)
+			if got := subjects(relay.mails()); !slices.Contains(got, "3") {
+				t.Errorf("%q: afterwards %q came", answers, got)
+			}
+		})
 	})
 }

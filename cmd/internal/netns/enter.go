@@ -19,6 +19,7 @@ const etc = "/etc/netns"
 const (
 	envWarning = "VIPD_NETNS_WARNING" // what went wrong on the way, and was no reason to stop
 	envFirst   = "VIPD_NETNS_FIRST"   // descriptor of the namespace that was left
+	envName    = "VIPD_NETNS_NAME"    // name of the one that was entered
 )
 
 // nsMagic is the type of the file system that namespaces are files of.
@@ -48,6 +49,7 @@ func Enter(name string, ready func() error) error {
 		return fmt.Errorf("opening the own network namespace: %w", err)
 	}
 	_ = os.Setenv(envFirst, strconv.Itoa(first)) // cannot fail with this name
+	_ = os.Setenv(envName, name)
 	runtime.LockOSThread()
 	if err := set(ns); err != nil {
 		runtime.UnlockOSThread() // nothing was changed
@@ -68,6 +70,14 @@ func Warning() string {
 	text := strings.ReplaceAll(os.Getenv(envWarning), "\n", "; ")
 	_ = os.Unsetenv(envWarning) // it is nothing for commands that are run later
 	return text
+}
+
+// Entered returns, once, the name of the namespace that the process has entered by
+// Enter; "" when it has not.
+func Entered() string {
+	name := os.Getenv(envName)
+	_ = os.Unsetenv(envName)
+	return name
 }
 
 // First is the path of the namespace that the process was started in before it

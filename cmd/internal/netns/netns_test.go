@@ -150,6 +150,9 @@ func entered(t *testing.T, name string) {
 	if w := Warning(); !strings.Contains(w, "no-such-file") || strings.Contains(w, "\n") {
 		t.Errorf("the warning is %q", w)
 	}
+	if got := Entered(); got != name {
+		t.Errorf("Entered says %q", got)
+	}
 	first := First()
 	if in, err := Inside(first); err != nil || in || !strings.HasPrefix(first, "/proc/self/fd/") {
 		t.Errorf("the first namespace is %s, and inside it: %v (%v)", first, in, err)

@@ -12,8 +12,15 @@ import (
 // WriteText prints s as the table of `vipd status`. Times are told as ages
 // before now.
 func (s *Status) WriteText(w io.Writer, now time.Time) error {
-	fmt.Fprintf(w, "vipd %s, pid %d, up %s, %s loaded %s ago\n", s.Version, s.PID,
-		age(now, s.Started), s.ConfigFile, age(now, s.ConfigLoaded))
+	where := ""
+	if s.Namespace != "" {
+		where = ", in network namespace " + s.Namespace
+	}
+	if s.IPVSNamespace != "" {
+		where += ", IPVS in " + s.IPVSNamespace
+	}
+	fmt.Fprintf(w, "vipd %s, pid %d, up %s, %s loaded %s ago%s\n", s.Version, s.PID,
+		age(now, s.Started), s.ConfigFile, age(now, s.ConfigLoaded), where)
 	if s.ReloadError != "" {
 		fmt.Fprintf(w, "LAST RELOAD REFUSED: %s\n", s.ReloadError)
 	}
