@@ -48,7 +48,7 @@ func (a advert) frame(mac string) []byte {
 		ip := []byte{0x45, 0xc0, 0, 0, 0, 1, 0, 0, 255, 112, 0, 0}
 		ip = append(append(ip, a.src.AsSlice()...), group.AsSlice()...)
 		binary.BigEndian.PutUint16(ip[2:], uint16(len(ip)+len(message)))
-		binary.BigEndian.PutUint16(ip[10:], checksum(ip))
+		binary.BigEndian.PutUint16(ip[10:], lab.Checksum(ip))
 		return append(append(b, ip...), message...)
 	}
 	b = append(append(b, a.src.AsSlice()...), group.AsSlice()...)
@@ -66,11 +66,11 @@ func (a advert) message(group netip.Addr) []byte {
 	var sum uint16
 	switch a.sum {
 	case withoutPseudo:
-		sum = checksum(b)
+		sum = lab.Checksum(b)
 	case withPseudo:
-		sum = checksum(append(pseudoHeader(a.src, group, len(b)), b...))
+		sum = lab.Checksum(append(pseudoHeader(a.src, group, len(b)), b...))
 	case neither:
-		sum = checksum(append([]byte{0x12, 0x34}, b...))
+		sum = lab.Checksum(append([]byte{0x12, 0x34}, b...))
 	}
 	binary.BigEndian.PutUint16(b[6:], sum)
 	return b
@@ -87,24 +87,12 @@ func pseudoHeader(src, dst netip.Addr, length int) []byte {
 	return append(b, 0, 0, 0, 112)
 }
 
-// checksum of RFC 1071.
-func checksum(b []byte) uint16 {
-	var sum uint32
-	for i := 0; i+1 < len(b); i += 2 {
-		sum += uint32(b[i])<<8 | uint32(b[i+1])
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
-}
-
 // covers tells which checksum a captured IPv4 advert has.
 func covers(a lab.Advert) coverage {
 	switch {
-	case checksum(append(pseudoHeader(a.Src, a.Dst, len(a.Payload)), a.Payload...)) == 0:
+	case lab.Checksum(append(pseudoHeader(a.Src, a.Dst, len(a.Payload)), a.Payload...)) == 0:
 		return withPseudo
-	case checksum(a.Payload) == 0:
+	case lab.Checksum(a.Payload) == 0:
 		return withoutPseudo
 	}
 	return neither

@@ -26,6 +26,17 @@ func families() []family {
 	}
 }
 
+// eachFamily runs a test in parallel for each family.
+func eachFamily(t *testing.T, test func(t *testing.T, f family)) {
+	t.Parallel()
+	for _, f := range families() {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, f)
+		})
+	}
+}
+
 // source is the address that a node sends adverts from.
 func (f family) source(n *lab.Node) netip.Addr {
 	if f.vip.Is6() {

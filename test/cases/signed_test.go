@@ -191,47 +191,43 @@ func TestSignedForgeryAndReplay(t *testing.T) {
 // Introduction in three rounds and a change of keys, by reloads on one director after
 // the other: d1 stays the only master all the time.
 func TestSignedIntroductionAndRotation(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2", "cl")
-			nodes := l.Nodes("d1", "d2")
-			seen := l.Node("cl").Capture()
-			var daemons []*lab.Daemon
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2", "cl")
+		nodes := l.Nodes("d1", "d2")
+		seen := l.Node("cl").Capture()
+		var daemons []*lab.Daemon
+		for i, n := range nodes {
+			daemons = append(daemons, n.Vipd(lab.VipdConf("", signedInstance(f, n, 200-100*i, 3, false))))
+		}
+		l.WaitOwner(f.vip, 10*time.Second, "d1")
+		daemons[1].WaitState(f.instance, "BACKUP", 5*time.Second)
+		owners := l.WatchOwners(f.vip, 5*time.Millisecond)
+		old, both := keyLine(1, signKey), keyLine(1, signKey)+", "+keyLine(2, otherKey)
+		for _, step := range [][2]string{
+			{old, `mode = "receive-only"`}, {old, `mode = "permissive"`}, {old, ""},
+			{both, "active_key = 1"}, {both, "active_key = 2"}, {keyLine(2, otherKey), ""},
+		} {
 			for i, n := range nodes {
-				daemons = append(daemons, n.Vipd(lab.VipdConf("", signedInstance(f, n, 200-100*i, 3, false))))
+				daemons[i].Reload(signed(signedInstance(f, n, 200-100*i, 3, false), step[0], step[1]))
+				time.Sleep(3 * unicastInterval)
 			}
-			l.WaitOwner(f.vip, 10*time.Second, "d1")
-			daemons[1].WaitState(f.instance, "BACKUP", 5*time.Second)
-			owners := l.WatchOwners(f.vip, 5*time.Millisecond)
-			old, both := keyLine(1, signKey), keyLine(1, signKey)+", "+keyLine(2, otherKey)
-			for _, step := range [][2]string{
-				{old, `mode = "receive-only"`}, {old, `mode = "permissive"`}, {old, ""},
-				{both, "active_key = 1"}, {both, "active_key = 2"}, {keyLine(2, otherKey), ""},
-			} {
-				for i, n := range nodes {
-					daemons[i].Reload(signed(signedInstance(f, n, 200-100*i, 3, false), step[0], step[1]))
-					time.Sleep(3 * unicastInterval)
-				}
+		}
+		for _, o := range owners.Stop() {
+			if len(o.Owners) != 1 || o.Owners[0] != "d1" {
+				t.Errorf("meanwhile the owners were %v", o.Owners)
 			}
-			for _, o := range owners.Stop() {
-				if len(o.Owners) != 1 || o.Owners[0] != "d1" {
-					t.Errorf("meanwhile the owners were %v", o.Owners)
-				}
+		}
+		for _, a := range seen.Adverts(f.vrid) {
+			if a.Src != f.source(nodes[0]) {
+				t.Fatalf("another master: %v", a)
 			}
-			for _, a := range seen.Adverts(f.vrid) {
-				if a.Src != f.source(nodes[0]) {
-					t.Fatalf("another master: %v", a)
-				}
-			}
-			last := seen.WaitAdvert(3*time.Second, f.vrid, f.source(nodes[0]), time.Now())
-			trailerOf(t, last, 2, otherKey)
-			if n := daemons[1].Status().Instance(f.instance).Counters["adverts_unproven_unsigned"]; n < 1 {
-				t.Errorf("adverts_unproven_unsigned is %d, though d1 did not sign at first", n)
-			}
-		})
-	}
+		}
+		last := seen.WaitAdvert(3*time.Second, f.vrid, f.source(nodes[0]), time.Now())
+		trailerOf(t, last, 2, otherKey)
+		if n := daemons[1].Status().Instance(f.instance).Counters["adverts_unproven_unsigned"]; n < 1 {
+			t.Errorf("adverts_unproven_unsigned is %d, though d1 did not sign at first", n)
+		}
+	})
 }
 
 // Where nothing is signed, a signed advert is refused by name.
@@ -266,11 +262,11 @@ func TestSignedFlood(t *testing.T) {
 	seen.Close()
 	bad[29] = 77 // the source: nobody who is here
 	binary.BigEndian.PutUint16(bad[24:], 0)
-	binary.BigEndian.PutUint16(bad[24:], checksum(bad[14:34]))
+	binary.BigEndian.PutUint16(bad[24:], lab.Checksum(bad[14:34]))
 	message := bad[34:]
 	binary.BigEndian.PutUint16(message[6:], 0)
 	size := len(message) - 28
-	sum := checksum(append(append(bytes.Clone(bad[26:34]), 0, 112, 0, byte(size)), message[:size]...))
+	sum := lab.Checksum(append(append(bytes.Clone(bad[26:34]), 0, 112, 0, byte(size)), message[:size]...))
 	binary.BigEndian.PutUint16(message[6:], sum)
 
 	quiet := l.Node("d2").CaptureOn("eth0", fromHost(d1.Addr())...)

@@ -39,38 +39,34 @@ func TestO08LinkLocalPeers(t *testing.T) {
 // A group and a source of one's own, by multicast: what does not come to that group is
 // not heard.
 func TestMulticastGroupAndSource(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2", "d3")
-			group := netip.MustParseAddr("224.0.0.77")
-			source := func(n *lab.Node) netip.Addr { return netip.MustParseAddr("10.9.0.20" + n.Name[1:]) }
-			if f.vip.Is6() {
-				group = netip.MustParseAddr("ff02::77")
-				source = func(n *lab.Node) netip.Addr { return netip.MustParseAddr("fe80::20" + n.Name[1:]) }
-			}
-			seen := l.Node("d3").Capture()
-			start := func(n *lab.Node, priority int) *lab.Daemon {
-				bits := map[bool]string{false: "/24", true: "/64"}[f.vip.Is6()]
-				nodad := map[bool]string{false: "", true: " nodad"}[f.vip.Is6()]
-				n.IP("addr add " + source(n).String() + bits + " dev eth0" + nodad)
-				in := checksumInstance(f, priority)
-				in.Extra = []string{"mcast_dst_ip " + group.String(), "mcast_src_ip " + source(n).String()}
-				return n.Vipd(lab.VipdConf("", in))
-			}
-			d1, d2, d3 := l.Node("d1"), l.Node("d2"), l.Node("d3")
-			start(d1, 200)
-			l.WaitOwner(f.vip, 10*time.Second, "d1")
-			start(d2, 100).WaitState(f.instance, "BACKUP", 5*time.Second)
-			a := seen.WaitAdvert(5*time.Second, f.vrid, source(d1), time.Now())
-			if a.Dst != group || a.TTL != 255 {
-				t.Errorf("%v went to %v with TTL %d", a, a.Dst, a.TTL)
-			}
-			d3.Vipd(lab.VipdConf("", checksumInstance(f, 50))) // in the usual group, so alone
-			l.WaitOwner(f.vip, 10*time.Second, "d1", "d3")
-		})
-	}
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2", "d3")
+		group := netip.MustParseAddr("224.0.0.77")
+		source := func(n *lab.Node) netip.Addr { return netip.MustParseAddr("10.9.0.20" + n.Name[1:]) }
+		if f.vip.Is6() {
+			group = netip.MustParseAddr("ff02::77")
+			source = func(n *lab.Node) netip.Addr { return netip.MustParseAddr("fe80::20" + n.Name[1:]) }
+		}
+		seen := l.Node("d3").Capture()
+		start := func(n *lab.Node, priority int) *lab.Daemon {
+			bits := map[bool]string{false: "/24", true: "/64"}[f.vip.Is6()]
+			nodad := map[bool]string{false: "", true: " nodad"}[f.vip.Is6()]
+			n.IP("addr add " + source(n).String() + bits + " dev eth0" + nodad)
+			in := checksumInstance(f, priority)
+			in.Extra = []string{"mcast_dst_ip " + group.String(), "mcast_src_ip " + source(n).String()}
+			return n.Vipd(lab.VipdConf("", in))
+		}
+		d1, d2, d3 := l.Node("d1"), l.Node("d2"), l.Node("d3")
+		start(d1, 200)
+		l.WaitOwner(f.vip, 10*time.Second, "d1")
+		start(d2, 100).WaitState(f.instance, "BACKUP", 5*time.Second)
+		a := seen.WaitAdvert(5*time.Second, f.vrid, source(d1), time.Now())
+		if a.Dst != group || a.TTL != 255 {
+			t.Errorf("%v went to %v with TTL %d", a, a.Dst, a.TTL)
+		}
+		d3.Vipd(lab.VipdConf("", checksumInstance(f, 50))) // in the usual group, so alone
+		l.WaitOwner(f.vip, 10*time.Second, "d1", "d3")
+	})
 }
 
 // A spread by unicast: one file lists all directors as peers, and each leaves itself

@@ -104,44 +104,40 @@ func TestO09PeersBehindRouters(t *testing.T) {
 // The route changes while the directors run: adverts take the new way, and no socket
 // clings to the interface of old.
 func TestO09RouteChanges(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2")
-			d1, d2 := l.Node("d1"), l.Node("d2")
-			// Both know each other by addresses on lo, reached over either LAN.
-			inner := func(n *lab.Node, octet int) string {
-				addr, bits := fmt.Sprintf("10.6.0.%d", octet), 32
-				if f.vip.Is6() {
-					addr, bits = fmt.Sprintf("2001:db8:6::%d", octet), 128
-				}
-				n.IP(fmt.Sprintf("addr add %s/%d dev lo", addr, bits))
-				return addr
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2")
+		d1, d2 := l.Node("d1"), l.Node("d2")
+		// Both know each other by addresses on lo, reached over either LAN.
+		inner := func(n *lab.Node, octet int) string {
+			addr, bits := fmt.Sprintf("10.6.0.%d", octet), 32
+			if f.vip.Is6() {
+				addr, bits = fmt.Sprintf("2001:db8:6::%d", octet), 128
 			}
-			a1, a2 := inner(d1, 1), inner(d2, 2)
-			route := func(n *lab.Node, to string, lan, octet int) {
-				via := fmt.Sprintf("10.%d.0.%d", 9-lan, octet)
-				if f.vip.Is6() {
-					via = fmt.Sprintf("2001:db8:%d::%d", 9-lan, octet)
-				}
-				n.IP(fmt.Sprintf("route replace %s via %s", to, via))
+			n.IP(fmt.Sprintf("addr add %s/%d dev lo", addr, bits))
+			return addr
+		}
+		a1, a2 := inner(d1, 1), inner(d2, 2)
+		route := func(n *lab.Node, to string, lan, octet int) {
+			via := fmt.Sprintf("10.%d.0.%d", 9-lan, octet)
+			if f.vip.Is6() {
+				via = fmt.Sprintf("2001:db8:%d::%d", 9-lan, octet)
 			}
-			instance := func(src, peer string, priority int) lab.Instance {
-				return lab.Instance{Name: f.instance, VRID: f.vrid, Priority: priority, Interval: unicastInterval, VIPs: f.vips,
-					Peers: []string{peer}, Extra: []string{"unicast_src_ip " + src}}
-			}
-			route(d1, a2, 0, 2)
-			route(d2, a1, 0, 1)
-			d1.Vipd(lab.VipdConf("", instance(a1, a2, 200)))
-			l.WaitOwner(f.vip, 10*time.Second, "d1")
-			d2.Vipd(lab.VipdConf("", instance(a2, a1, 100))).WaitState(f.instance, "BACKUP", 5*time.Second)
-			other := d2.CaptureOn("eth1")
-			route(d1, a2, 1, 2) // one way only: the answer may come another
-			other.WaitAdvert(5*time.Second, f.vrid, netip.MustParseAddr(a1), time.Now())
-			(&pair{Lab: l, t: t}).owns(f, d1, 2*time.Second)
-		})
-	}
+			n.IP(fmt.Sprintf("route replace %s via %s", to, via))
+		}
+		instance := func(src, peer string, priority int) lab.Instance {
+			return lab.Instance{Name: f.instance, VRID: f.vrid, Priority: priority, Interval: unicastInterval, VIPs: f.vips,
+				Peers: []string{peer}, Extra: []string{"unicast_src_ip " + src}}
+		}
+		route(d1, a2, 0, 2)
+		route(d2, a1, 0, 1)
+		d1.Vipd(lab.VipdConf("", instance(a1, a2, 200)))
+		l.WaitOwner(f.vip, 10*time.Second, "d1")
+		d2.Vipd(lab.VipdConf("", instance(a2, a1, 100))).WaitState(f.instance, "BACKUP", 5*time.Second)
+		other := d2.CaptureOn("eth1")
+		route(d1, a2, 1, 2) // one way only: the answer may come another
+		other.WaitAdvert(5*time.Second, f.vrid, netip.MustParseAddr(a1), time.Now())
+		(&pair{Lab: l, t: t}).owns(f, d1, 2*time.Second)
+	})
 }
 
 // O10 by unicast: the destination is in the pseudo-header, so each peer must get a
@@ -240,7 +236,7 @@ func patchedSum(message []byte, from, to netip.Addr) uint16 {
 	for _, x := range from.AsSlice() {
 		b = append(b, ^x)
 	}
-	return checksum(append(b, to.AsSlice()...))
+	return lab.Checksum(append(b, to.AsSlice()...))
 }
 
 // Beside Debian's keepalived by unicast, in either role.

@@ -61,61 +61,53 @@ func (p *pair) owns(f family, n *lab.Node, d time.Duration) {
 }
 
 func TestO08UnicastPairElectsOne(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			p := unicastPair(t, f, 200, 100)
-			p.WaitOwner(f.vip, 10*time.Second, "d1")
-			p.v2.WaitState(f.instance, "BACKUP", 5*time.Second)
-			p.owns(f, p.d1, 2*time.Second)
+	eachFamily(t, func(t *testing.T, f family) {
+		p := unicastPair(t, f, 200, 100)
+		p.WaitOwner(f.vip, 10*time.Second, "d1")
+		p.v2.WaitState(f.instance, "BACKUP", 5*time.Second)
+		p.owns(f, p.d1, 2*time.Second)
 
-			resigned := p.v1.Signal(syscall.SIGTERM)
-			p.WaitOwner(f.vip, 3*time.Second, "d2")
-			if took := time.Since(resigned); took > 2*time.Second {
-				t.Errorf("the takeover after a clean stop took %v", took)
-			}
-			p.v1.Wait(5 * time.Second)
-			p.v1.Again()
-			p.WaitOwner(f.vip, 10*time.Second, "d1")
-			p.v1.Kill()
-			p.seen.WaitAdvert(5*time.Second, f.vrid, f.own(p.d2), time.Now())
+		resigned := p.v1.Signal(syscall.SIGTERM)
+		p.WaitOwner(f.vip, 3*time.Second, "d2")
+		if took := time.Since(resigned); took > 2*time.Second {
+			t.Errorf("the takeover after a clean stop took %v", took)
+		}
+		p.v1.Wait(5 * time.Second)
+		p.v1.Again()
+		p.WaitOwner(f.vip, 10*time.Second, "d1")
+		p.v1.Kill()
+		p.seen.WaitAdvert(5*time.Second, f.vrid, f.own(p.d2), time.Now())
 
-			for _, a := range p.seen.Adverts(f.vrid) {
-				if want := map[netip.Addr]netip.Addr{f.own(p.d1): f.own(p.d2), f.own(p.d2): f.own(p.d1)}[a.Src]; a.Dst != want || a.TTL != 255 {
-					t.Fatalf("%v went to %v with TTL %d, want to %v alone with 255", a, a.Dst, a.TTL, want)
-				}
-				if covers(a) != withPseudo {
-					t.Fatalf("%v to %v has a wrong checksum: % x", a, a.Dst, a.Payload)
-				}
+		for _, a := range p.seen.Adverts(f.vrid) {
+			if want := map[netip.Addr]netip.Addr{f.own(p.d1): f.own(p.d2), f.own(p.d2): f.own(p.d1)}[a.Src]; a.Dst != want || a.TTL != 255 {
+				t.Fatalf("%v went to %v with TTL %d, want to %v alone with 255", a, a.Dst, a.TTL, want)
 			}
-		})
-	}
+			if covers(a) != withPseudo {
+				t.Fatalf("%v to %v has a wrong checksum: % x", a, a.Dst, a.Payload)
+			}
+		}
+	})
 }
 
 // Equal priorities: the higher address wins, and one file lists all directors.
 func TestO08EqualPriorities(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2", "d3")
-			nodes := l.Nodes("d1", "d2", "d3")
-			for _, n := range nodes {
-				n.Vipd(lab.VipdConf("", unicastInstance(f, n, 100, nodes...)))
-			}
-			p := &pair{Lab: l, t: t}
-			l.Eventually(10*time.Second, "one owner", func() bool { return len(l.Owners(f.vip)) == 1 })
-			p.owns(f, l.Node(l.Owners(f.vip)[0]), 2*time.Second)
-			// Nobody preempts an equal: cut off for a while, both are master, and
-			// then the higher address stays.
-			cut := l.Cut(append(lab.Both(nodes[0], nodes[1]), append(lab.Both(nodes[0], nodes[2]), lab.Both(nodes[1], nodes[2])...)...), lab.VRRP4, lab.VRRP6)
-			l.WaitOwner(f.vip, 5*time.Second, "d1", "d2", "d3")
-			cut.End()
-			l.WaitOwner(f.vip, 5*time.Second, "d3")
-			p.owns(f, nodes[2], time.Second)
-		})
-	}
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2", "d3")
+		nodes := l.Nodes("d1", "d2", "d3")
+		for _, n := range nodes {
+			n.Vipd(lab.VipdConf("", unicastInstance(f, n, 100, nodes...)))
+		}
+		p := &pair{Lab: l, t: t}
+		l.Eventually(10*time.Second, "one owner", func() bool { return len(l.Owners(f.vip)) == 1 })
+		p.owns(f, l.Node(l.Owners(f.vip)[0]), 2*time.Second)
+		// Nobody preempts an equal: cut off for a while, both are master, and
+		// then the higher address stays.
+		cut := l.Cut(append(lab.Both(nodes[0], nodes[1]), append(lab.Both(nodes[0], nodes[2]), lab.Both(nodes[1], nodes[2])...)...), lab.VRRP4, lab.VRRP6)
+		l.WaitOwner(f.vip, 5*time.Second, "d1", "d2", "d3")
+		cut.End()
+		l.WaitOwner(f.vip, 5*time.Second, "d3")
+		p.owns(f, nodes[2], time.Second)
+	})
 }
 
 func TestO08SlipsOfThePen(t *testing.T) {
@@ -174,106 +166,94 @@ func TestO08SlipsOfThePen(t *testing.T) {
 // One side by unicast, the other by multicast: both name it, in the log, in a
 // counter and in status; the same side put right, one is master.
 func TestO08UnicastAgainstMulticast(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2")
-			d1, d2 := l.Node("d1"), l.Node("d2")
-			v1 := d1.Vipd(lab.VipdConf("", unicastInstance(f, d1, 200, d2)))
-			multicast := checksumInstance(f, 100)
-			multicast.Interval = unicastInterval
-			v2 := d2.Vipd(lab.VipdConf("", multicast))
-			l.WaitOwner(f.vip, 10*time.Second, "d1", "d2")
-			for v, want := range map[*lab.Daemon][3]string{
-				v1: {"advert from " + f.source(d2).String() + " arrived by multicast, unicast configured", "adverts_dropped_by_multicast", "multicast"},
-				v2: {"advert from " + f.own(d1).String() + " arrived by unicast, multicast configured", "adverts_dropped_by_unicast", "unicast"},
-			} {
-				v.WaitLog(want[0], 5*time.Second)
-				i := v.Status().Instance(f.instance)
-				if i.Counters[want[1]] < 1 {
-					t.Errorf("%s: %s is %v", v.Node.Name, want[1], i.Counters[want[1]])
-				}
-				if text := strings.Join(i.Notes, "\n"); !strings.Contains(text, want[0]) {
-					t.Errorf("%s: status notes %q", v.Node.Name, text)
-				}
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2")
+		d1, d2 := l.Node("d1"), l.Node("d2")
+		v1 := d1.Vipd(lab.VipdConf("", unicastInstance(f, d1, 200, d2)))
+		multicast := checksumInstance(f, 100)
+		multicast.Interval = unicastInterval
+		v2 := d2.Vipd(lab.VipdConf("", multicast))
+		l.WaitOwner(f.vip, 10*time.Second, "d1", "d2")
+		for v, want := range map[*lab.Daemon][3]string{
+			v1: {"advert from " + f.source(d2).String() + " arrived by multicast, unicast configured", "adverts_dropped_by_multicast", "multicast"},
+			v2: {"advert from " + f.own(d1).String() + " arrived by unicast, multicast configured", "adverts_dropped_by_unicast", "unicast"},
+		} {
+			v.WaitLog(want[0], 5*time.Second)
+			i := v.Status().Instance(f.instance)
+			if i.Counters[want[1]] < 1 {
+				t.Errorf("%s: %s is %v", v.Node.Name, want[1], i.Counters[want[1]])
 			}
-			v2.Reload(lab.VipdConf("", unicastInstance(f, d2, 100, d1)))
-			l.WaitOwner(f.vip, 5*time.Second, "d1")
-			(&pair{Lab: l, t: t}).owns(f, d1, time.Second)
-		})
-	}
+			if text := strings.Join(i.Notes, "\n"); !strings.Contains(text, want[0]) {
+				t.Errorf("%s: status notes %q", v.Node.Name, text)
+			}
+		}
+		v2.Reload(lab.VipdConf("", unicastInstance(f, d2, 100, d1)))
+		l.WaitOwner(f.vip, 5*time.Second, "d1")
+		(&pair{Lab: l, t: t}).owns(f, d1, time.Second)
+	})
 }
 
 // Without its source address an instance is in FAULT and mute, by unicast and by
 // multicast; with it, it works; when it goes, priority 0 is still sent.
 func TestO08SourceMissing(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			l := lab.New(t, "d1", "d2")
-			d1, d2 := l.Node("d1"), l.Node("d2")
-			seen := d2.Capture()
-			src, bits := netip.MustParseAddr("10.9.0.201"), "/24"
-			if f.vip.Is6() {
-				src, bits = netip.MustParseAddr("2001:db8:9::201"), "/64 nodad"
-			}
-			in := unicastInstance(f, d1, 200, d2)
-			in.Extra = []string{"unicast_src_ip " + src.String()}
-			v := d1.Vipd(lab.VipdConf("", in))
-			v.WaitState(f.instance, "FAULT", 5*time.Second)
-			l.Never(2*time.Second, "an advert or the address", func() bool { return len(seen.Adverts(f.vrid)) > 0 || d1.Has(f.vip) })
-			d1.IP("addr add " + strings.Replace(src.String()+bits, " ", " dev eth0 ", 1) + map[bool]string{true: "", false: " dev eth0"}[f.vip.Is6()])
-			l.WaitOwner(f.vip, 10*time.Second, "d1")
-			seen.WaitAdvert(5*time.Second, f.vrid, src, time.Now())
-			gone := d1.RemoveAddress(src)
-			v.WaitState(f.instance, "FAULT", 5*time.Second)
-			l.WaitOwner(f.vip, 5*time.Second)
-			last := lab.Between(seen.Adverts(f.vrid), gone, time.Now())
-			if len(last) == 0 || last[len(last)-1].Priority != 0 {
-				t.Errorf("after the loss of its source d1 sent %v, want priority 0 last", last)
-			}
-		})
-	}
+	eachFamily(t, func(t *testing.T, f family) {
+		l := lab.New(t, "d1", "d2")
+		d1, d2 := l.Node("d1"), l.Node("d2")
+		seen := d2.Capture()
+		src, bits := netip.MustParseAddr("10.9.0.201"), "/24"
+		if f.vip.Is6() {
+			src, bits = netip.MustParseAddr("2001:db8:9::201"), "/64 nodad"
+		}
+		in := unicastInstance(f, d1, 200, d2)
+		in.Extra = []string{"unicast_src_ip " + src.String()}
+		v := d1.Vipd(lab.VipdConf("", in))
+		v.WaitState(f.instance, "FAULT", 5*time.Second)
+		l.Never(2*time.Second, "an advert or the address", func() bool { return len(seen.Adverts(f.vrid)) > 0 || d1.Has(f.vip) })
+		d1.IP("addr add " + strings.Replace(src.String()+bits, " ", " dev eth0 ", 1) + map[bool]string{true: "", false: " dev eth0"}[f.vip.Is6()])
+		l.WaitOwner(f.vip, 10*time.Second, "d1")
+		seen.WaitAdvert(5*time.Second, f.vrid, src, time.Now())
+		gone := d1.RemoveAddress(src)
+		v.WaitState(f.instance, "FAULT", 5*time.Second)
+		l.WaitOwner(f.vip, 5*time.Second)
+		last := lab.Between(seen.Adverts(f.vrid), gone, time.Now())
+		if len(last) == 0 || last[len(last)-1].Priority != 0 {
+			t.Errorf("after the loss of its source d1 sent %v, want priority 0 last", last)
+		}
+	})
 }
 
 // A forged advert of priority 255 from none of the peers moves nobody and touches no
 // timer; its twin from the peer's address does.
 func TestO08SpoofedPriority(t *testing.T) {
-	t.Parallel()
-	for _, f := range families() {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			p := unicastPair(t, f, 200, 100, "r1")
-			p.WaitOwner(f.vip, 10*time.Second, "d1")
-			p.v2.WaitState(f.instance, "BACKUP", 5*time.Second)
-			r1 := p.Node("r1")
-			forged := func(src netip.Addr, to *lab.Node) []byte {
-				return r1.Frame(lab.Speech{Src: src, Dst: f.own(to), DstMAC: to.MAC(), VRID: f.vrid, Priority: 255, Addrs: f.vips})
-			}
-			from := time.Now()
-			flood := r1.Flood(500, forged(f.own(r1), p.d1), forged(f.own(r1), p.d2), forged(f.source(p.cl), p.d1))
-			p.owns(f, p.d1, 3*time.Second)
-			until := time.Now()
-			flood.Stop()
-			adverts := lab.Between(lab.From(p.seen.Adverts(f.vrid), f.own(p.d1)), from, until)
-			if n, want := len(adverts), int(until.Sub(from)/unicastInterval); n < want*2/3 || n > want*4/3 {
-				t.Errorf("%d adverts of d1 within %v, want about %d", n, until.Sub(from), want)
-			}
-			if n := p.v1.Status().Instance(f.instance).Counters["adverts_dropped_not_peer"]; n < 50 {
-				t.Errorf("adverts_dropped_not_peer is %v", n)
-			}
-			// While the forger spoke d2's timer ran on: with d1 gone, it takes over in time.
-			flood = r1.Flood(500, forged(f.own(r1), p.d2))
-			killed := time.Now()
-			p.v1.Kill()
-			p.seen.WaitAdvert(3*time.Second, f.vrid, f.own(p.d2), killed)
-			flood.Stop()
-			p.v1.Again()
-			p.WaitOwner(f.vip, 10*time.Second, "d1")
-			r1.Inject(forged(f.own(p.d2), p.d1)) // indistinguishable from the peer
-			p.v1.WaitLog("MASTER -> BACKUP", 3*time.Second)
-		})
-	}
+	eachFamily(t, func(t *testing.T, f family) {
+		p := unicastPair(t, f, 200, 100, "r1")
+		p.WaitOwner(f.vip, 10*time.Second, "d1")
+		p.v2.WaitState(f.instance, "BACKUP", 5*time.Second)
+		r1 := p.Node("r1")
+		forged := func(src netip.Addr, to *lab.Node) []byte {
+			return r1.Frame(lab.Speech{Src: src, Dst: f.own(to), DstMAC: to.MAC(), VRID: f.vrid, Priority: 255, Addrs: f.vips})
+		}
+		from := time.Now()
+		flood := r1.Flood(500, forged(f.own(r1), p.d1), forged(f.own(r1), p.d2), forged(f.source(p.cl), p.d1))
+		p.owns(f, p.d1, 3*time.Second)
+		until := time.Now()
+		flood.Stop()
+		adverts := lab.Between(lab.From(p.seen.Adverts(f.vrid), f.own(p.d1)), from, until)
+		if n, want := len(adverts), int(until.Sub(from)/unicastInterval); n < want*2/3 || n > want*4/3 {
+			t.Errorf("%d adverts of d1 within %v, want about %d", n, until.Sub(from), want)
+		}
+		if n := p.v1.Status().Instance(f.instance).Counters["adverts_dropped_not_peer"]; n < 50 {
+			t.Errorf("adverts_dropped_not_peer is %v", n)
+		}
+		// While the forger spoke d2's timer ran on: with d1 gone, it takes over in time.
+		flood = r1.Flood(500, forged(f.own(r1), p.d2))
+		killed := time.Now()
+		p.v1.Kill()
+		p.seen.WaitAdvert(3*time.Second, f.vrid, f.own(p.d2), killed)
+		flood.Stop()
+		p.v1.Again()
+		p.WaitOwner(f.vip, 10*time.Second, "d1")
+		r1.Inject(forged(f.own(p.d2), p.d1)) // indistinguishable from the peer
+		p.v1.WaitLog("MASTER -> BACKUP", 3*time.Second)
+	})
 }

@@ -140,7 +140,7 @@ func (p *Pinger) sendOne(fd4, fd6, i int, target netip.Addr) error {
 	binary.BigEndian.PutUint16(b[4:], p.id)
 	binary.BigEndian.PutUint16(b[6:], uint16(i))
 	binary.BigEndian.PutUint64(b[8:], uint64(i))
-	binary.BigEndian.PutUint16(b[2:], internetChecksum(b)) // the kernel fills it in for IPv6
+	binary.BigEndian.PutUint16(b[2:], Checksum(b)) // the kernel fills it in for IPv6
 	p.mu.Lock()
 	p.probes = append(p.probes, Probe{Target: target, Sent: time.Now()})
 	p.mu.Unlock()
@@ -157,8 +157,8 @@ func (p *Pinger) sendOne(fd4, fd6, i int, target netip.Addr) error {
 	return fmt.Errorf("sending an echo request to %v: %w", target, err)
 }
 
-// internetChecksum of RFC 1071.
-func internetChecksum(b []byte) uint16 {
+// Checksum is that of RFC 1071, of an even number of bytes.
+func Checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {
 		sum += uint32(b[i])<<8 | uint32(b[i+1])

@@ -43,11 +43,17 @@ func (w *wire) open(t testing.TB, v6 bool, onDrop OnDrop) *Conn {
 	return c
 }
 
-// serve opens a Conn and has it read until the test ends.
+// serve opens a Conn on the near end and has it read until the test ends.
 func (w *wire) serve(t testing.TB, v6 bool) *endpoint {
 	t.Helper()
+	return w.served(t, func(onDrop OnDrop) *Conn { return w.open(t, v6, onDrop) })
+}
+
+// served has a Conn read until the test ends.
+func (w *wire) served(t testing.TB, open func(OnDrop) *Conn) *endpoint {
+	t.Helper()
 	e := &endpoint{done: make(chan error, 1)}
-	e.Conn = w.open(t, v6, e.drops.add)
+	e.Conn = open(e.drops.add)
 	e.serve(t)
 	return e
 }

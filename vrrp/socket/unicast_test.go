@@ -81,15 +81,6 @@ func TestSentUnicastFrames(t *testing.T) {
 	}
 }
 
-// serveUnicast is serve for unicast.
-func (w *wire) serveUnicast(t testing.TB, local netip.Addr) *endpoint {
-	t.Helper()
-	e := &endpoint{done: make(chan error, 1)}
-	e.Conn = w.openUnicast(t, local, e.drops.add)
-	e.serve(t)
-	return e
-}
-
 // TestReceiveUnicast: the copy for this host arrives, also with a low TTL; another
 // host's, and multicast, do not.
 func TestReceiveUnicast(t *testing.T) {
@@ -99,7 +90,7 @@ func TestReceiveUnicast(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			w := newWire(t, 2)
 			w.neighbours(t)
-			wire, e := w.capture(t), w.serveUnicast(t, local)
+			wire, e := w.capture(t), w.served(t, func(onDrop OnDrop) *Conn { return w.openUnicast(t, local, onDrop) })
 			multicast := "v3-ipv4.txt"
 			if local.Is6() {
 				multicast = "v3-ipv6.txt"

@@ -1,13 +1,11 @@
 package track
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,42 +18,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig runs scripts and remembers the results.
 type rig struct {
 	*Scripts
+	values
 	dir string
-
-	mu      sync.Mutex
-	results []string // without those told again
-	last    map[string]bool
-	again   int
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{dir: t.TempDir(), last: map[string]bool{}}
-	r.Scripts = New(func(name string, ok bool) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if last, known := r.last[name]; known && last == ok {
-			r.again++
-			return
-		}
-		r.last[name] = ok
-		r.results = append(r.results, fmt.Sprint(name, "=", ok))
-	}, zap.NewNop())
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		case <-time.After(5 * time.Second):
-			t.Error("Run does not end")
-		}
-		r.noneLeft(t)
-	})
+	r := &rig{dir: t.TempDir()}
+	r.Scripts = New(func(name string, ok bool) { r.take(name, ok) }, zap.NewNop())
+	t.Cleanup(func() { r.noneLeft(t) })
+	running(t, r.Run)
 	return r
 }
 
@@ -90,12 +62,6 @@ func (r *rig) noneLeft(t *testing.T) {
 	t.Errorf("processes left behind: %v", left)
 }
 
-func (r *rig) got() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.results)
-}
-
 func (r *rig) write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
@@ -122,14 +88,6 @@ func until(t *testing.T, what string, cond func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("not within 5 s: %s", what)
-}
-
-func (r *rig) want(t *testing.T, results ...string) {
-	t.Helper()
-	until(t, fmt.Sprint("results ", results), func() bool { return len(r.got()) >= len(results) })
-	if got := r.got(); !slices.Equal(got, results) {
-		t.Fatalf("results %v, want %v", got, results)
-	}
 }
 
 func TestVerdictIsToldOnChangeOnly(t *testing.T) {
@@ -294,15 +252,9 @@ func TestConfigureTellsAgain(t *testing.T) {
 	r.Configure([]Config{c})
 	r.want(t, "web=true")
 	for range 3 {
-		r.mu.Lock()
-		before := r.again
-		r.mu.Unlock()
+		before := r.repeats()
 		r.Configure(nil)
 		r.Configure([]Config{c})
-		until(t, "the verdict is told again", func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return r.again > before
-		})
+		until(t, "the verdict is told again", func() bool { return r.repeats() > before })
 	}
 }
