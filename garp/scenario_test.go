@@ -3,12 +3,13 @@ package garp
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"vipd/test/args"
 )
 
 // TestScenarios runs testdata/scenarios. The commands:
@@ -186,44 +187,30 @@ func parseInstances(t *testing.T, input string) (all []Instance, groups []Group)
 			continue
 		}
 		in := Instance{Name: fields[0], Timing: Timing{MasterRepeat: 5, RefreshRepeat: 1}}
-		for _, f := range fields[1:] {
-			key, val, _ := strings.Cut(f, "=")
-			num, _ := strconv.Atoi(val)
-			dur, _ := time.ParseDuration(val)
-			switch key {
-			case "iface":
-				in.Interface = val
-			case "repeat":
-				in.Timing.MasterRepeat = num
-			case "delay":
-				in.Timing.MasterDelay = dur
-			case "refresh":
-				in.Timing.Refresh = dur
-			case "refresh_repeat":
-				in.Timing.RefreshRepeat = num
-			case "lower_repeat":
-				in.Timing.LowerPrioRepeat = num
-			case "lower_delay":
-				in.Timing.LowerPrioDelay = dur
-			case "garp_interval":
-				in.Timing.GARPInterval = dur
-			case "gna_interval":
-				in.Timing.GNAInterval = dur
-			case "form":
-				in.Form = map[string]Form{"request": Request, "reply": Reply, "both": Both}[val]
-			case "extra":
-				in.Timing.Extra = dur
-			case "extra_all":
-				in.Timing.ExtraAll = true
-			case "targets":
-				for _, s := range strings.Split(val, ",") {
+		args.Fields{
+			"iface":          &in.Interface,
+			"repeat":         &in.Timing.MasterRepeat,
+			"delay":          &in.Timing.MasterDelay,
+			"refresh":        &in.Timing.Refresh,
+			"refresh_repeat": &in.Timing.RefreshRepeat,
+			"lower_repeat":   &in.Timing.LowerPrioRepeat,
+			"lower_delay":    &in.Timing.LowerPrioDelay,
+			"garp_interval":  &in.Timing.GARPInterval,
+			"gna_interval":   &in.Timing.GNAInterval,
+			"extra":          &in.Timing.Extra,
+			"extra_all":      &in.Timing.ExtraAll,
+			"form": func(v []string) error {
+				in.Form = map[string]Form{"request": Request, "reply": Reply, "both": Both}[v[0]]
+				return nil
+			},
+			"targets": func(v []string) error {
+				for _, s := range v {
 					a, dev, _ := strings.Cut(s, "@")
 					in.Targets = append(in.Targets, Target{Instance: in.Name, Address: netip.MustParseAddr(a), Interface: dev})
 				}
-			default:
-				t.Fatalf("unknown setting %q", f)
-			}
-		}
+				return nil
+			},
+		}.Words(t, fields[1:])
 		all = append(all, in)
 	}
 	return all, groups
@@ -232,19 +219,6 @@ func parseInstances(t *testing.T, input string) (all []Instance, groups []Group)
 func parseGroup(t *testing.T, fields []string) Group {
 	t.Helper()
 	g := Group{Interfaces: strings.Split(fields[0], ",")}
-	for _, f := range fields[1:] {
-		key, val, _ := strings.Cut(f, "=")
-		dur, err := time.ParseDuration(val)
-		switch {
-		case err != nil:
-			t.Fatalf("%s: %v", f, err)
-		case key == "garp_interval":
-			g.GARPInterval = dur
-		case key == "gna_interval":
-			g.GNAInterval = dur
-		default:
-			t.Fatalf("unknown setting %q", f)
-		}
-	}
+	args.Fields{"garp_interval": &g.GARPInterval, "gna_interval": &g.GNAInterval}.Words(t, fields[1:])
 	return g
 }

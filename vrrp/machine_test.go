@@ -200,3 +200,11 @@ func TestAdvertPathDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+func addrs(texts []string) []netip.Addr {
+	var out []netip.Addr
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}

@@ -1,16 +1,17 @@
 package vrrp
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
 
+	"vipd/test/args"
 	"vipd/vrrp/packet"
 )
 
@@ -89,112 +90,84 @@ func (s *scenario) run(d *datadriven.TestData) {
 }
 
 func (s *scenario) configure(d *datadriven.TestData) {
-	for _, a := range d.CmdArgs {
-		on := len(a.Vals) == 0 || a.Vals[0] == "true"
-		switch a.Key {
-		case "version":
-			s.cfg.Version = s.uint8(d, a)
-		case "vrid":
-			s.cfg.VRID = s.uint8(d, a)
-		case "priority":
-			s.cfg.Priority = s.uint8(d, a)
-		case "interval":
-			s.cfg.AdvertInterval = s.parse(d, a.Vals[0])
-		case "adverts":
-			s.cfg.DownTimerAdverts = int(s.uint8(d, a))
-		case "vips":
-			s.cfg.Addresses = addrs(a.Vals)
-		case "pass":
-			s.cfg.AuthPass = a.Vals[0]
-		case "ipv6":
-			s.cfg.IPv6 = on
-		case "nopreempt":
-			s.cfg.NoPreempt = on
-		case "want-master":
-			s.cfg.WantMaster = on
-		case "lower-prio-no-advert":
-			s.cfg.LowerPrioNoAdvert = on
-		case "preempt-delay":
-			s.cfg.PreemptDelay = s.parse(d, a.Vals[0])
-		case "ignore-adverts":
-			s.cfg.IgnoreAdverts = on
-		case "late-priority":
-			s.cfg.LatePriority = s.uint8(d, a)
-		case "skip-check-addr":
-			s.cfg.SkipCheckAddr = on
-		case "peers": // 10.9.0.1 or 10.9.0.1/250/255 with bounds of the TTL
-			s.cfg.Unicast, s.cfg.Peers = true, s.peers(d, a.Vals)
-		case "shared-mac":
-			s.cfg.SharedMAC = on
-		case "any-source":
-			s.cfg.AnySource = on
-		default:
-			d.Fatalf(s.t, "unknown argument %q", a.Key)
-		}
-	}
+	args.Fields{
+		"version":              &s.cfg.Version,
+		"vrid":                 &s.cfg.VRID,
+		"priority":             &s.cfg.Priority,
+		"interval":             &s.cfg.AdvertInterval,
+		"adverts":              &s.cfg.DownTimerAdverts,
+		"vips":                 &s.cfg.Addresses,
+		"pass":                 &s.cfg.AuthPass,
+		"ipv6":                 &s.cfg.IPv6,
+		"nopreempt":            &s.cfg.NoPreempt,
+		"want-master":          &s.cfg.WantMaster,
+		"lower-prio-no-advert": &s.cfg.LowerPrioNoAdvert,
+		"preempt-delay":        &s.cfg.PreemptDelay,
+		"ignore-adverts":       &s.cfg.IgnoreAdverts,
+		"late-priority":        &s.cfg.LatePriority,
+		"skip-check-addr":      &s.cfg.SkipCheckAddr,
+		"any-source":           &s.cfg.AnySource,
+		"shared-mac":           &s.cfg.SharedMAC,
+		"peers": func(texts []string) (err error) { // 10.9.0.1 or 10.9.0.1/250/255 with bounds of the TTL
+			s.cfg.Unicast = true
+			s.cfg.Peers, err = peers(texts)
+			return err
+		},
+	}.Args(s.t, d)
 }
 
-func (s *scenario) peers(d *datadriven.TestData, texts []string) (out []Peer) {
+func peers(texts []string) (all []Peer, err error) {
 	for _, text := range texts {
+		var p Peer
 		parts := strings.Split(text, "/")
-		p := Peer{Address: netip.MustParseAddr(parts[0])}
-		if len(parts) == 3 {
-			p.MinTTL = s.uint8(d, datadriven.CmdArg{Vals: parts[1:]})
-			p.MaxTTL = s.uint8(d, datadriven.CmdArg{Vals: parts[2:]})
+		if p.Address, err = netip.ParseAddr(parts[0]); err != nil {
+			return nil, err
 		}
-		out = append(out, p)
+		if len(parts) == 3 {
+			var err1, err2 error
+			p.MinTTL, err1 = args.Uint8(parts[1])
+			p.MaxTTL, err2 = args.Uint8(parts[2])
+			if err := errors.Join(err1, err2); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, p)
 	}
-	return out
+	return all, nil
 }
 
 func (s *scenario) env(d *datadriven.TestData) Env {
 	var e Env
-	for _, a := range d.CmdArgs {
-		switch a.Key {
-		case "source":
-			e.Source = netip.MustParseAddr(a.Vals[0])
-		case "faults":
-			for _, v := range a.Vals {
-				e.Faults = append(e.Faults, strings.ReplaceAll(v, "_", " "))
-			}
-		case "pending":
+	args.Fields{
+		"source": &e.Source,
+		"weight": &e.Weight,
+		"pending": func([]string) error {
 			e.Pending = "the first result of script chk"
-		case "weight":
-			w, err := strconv.Atoi(a.Vals[0])
-			if err != nil {
-				d.Fatalf(s.t, "%v", err)
+			return nil
+		},
+		"faults": func(texts []string) error {
+			for _, text := range texts {
+				e.Faults = append(e.Faults, strings.ReplaceAll(text, "_", " "))
 			}
-			e.Weight = w
-		default:
-			d.Fatalf(s.t, "unknown argument %q", a.Key)
-		}
-	}
+			return nil
+		},
+	}.Args(s.t, d)
 	return e
 }
 
 func (s *scenario) advert(d *datadriven.TestData) {
 	a := packet.Advert{Version: s.cfg.Version, VRID: s.cfg.VRID, Interval: s.cfg.AdvertInterval, Addrs: s.cfg.Addresses}
-	ttl, from := uint8(255), netip.Addr{}
-	for _, arg := range d.CmdArgs {
-		switch arg.Key {
-		case "from":
-			from = netip.MustParseAddr(arg.Vals[0])
-		case "priority":
-			a.Priority = s.uint8(d, arg)
-		case "interval":
-			a.Interval = s.parse(d, arg.Vals[0])
-		case "version":
-			a.Version = s.uint8(d, arg)
-		case "ttl":
-			ttl = s.uint8(d, arg)
-		case "pass":
-			a.SetPassword(arg.Vals[0])
-		case "vips":
-			a.Addrs = addrs(arg.Vals)
-		default:
-			d.Fatalf(s.t, "unknown argument %q", arg.Key)
-		}
-	}
+	ttl, from, password := uint8(255), netip.Addr{}, ""
+	args.Fields{
+		"from":     &from,
+		"priority": &a.Priority,
+		"interval": &a.Interval,
+		"version":  &a.Version,
+		"vips":     &a.Addrs,
+		"ttl":      &ttl,
+		"pass":     &password,
+	}.Args(s.t, d)
+	a.SetPassword(password)
 	if reason := s.m.Admit(epoch.Add(s.now), &a, from, ttl); reason != packet.DropNone {
 		fmt.Fprintf(&s.out, "dropped: %s\n", reason)
 		return
@@ -245,31 +218,9 @@ func (s *scenario) status() {
 }
 
 func (s *scenario) duration(d *datadriven.TestData) time.Duration {
-	return s.parse(d, d.CmdArgs[0].Key)
-}
-
-func (s *scenario) parse(d *datadriven.TestData, text string) time.Duration {
-	v, err := time.ParseDuration(text)
+	v, err := time.ParseDuration(d.CmdArgs[0].Key)
 	if err != nil {
 		d.Fatalf(s.t, "%v", err)
 	}
 	return v
-}
-
-func (s *scenario) uint8(d *datadriven.TestData, a datadriven.CmdArg) uint8 {
-	v, err := strconv.ParseUint(a.Vals[0], 10, 8)
-	if err != nil {
-		d.Fatalf(s.t, "%v", err)
-	}
-	return uint8(v)
-}
-
-func addrs(texts []string) []netip.Addr {
-	var out []netip.Addr
-	for _, text := range texts {
-		if text != "" {
-			out = append(out, netip.MustParseAddr(text))
-		}
-	}
-	return out
 }
