@@ -38,6 +38,14 @@ func (n *Node) KeepalivedBrief(conf string, args ...string) *Process {
 	return n.Start("keepalived", argv...)
 }
 
+// ReloadKeepalived writes a new configuration for the keepalived that Keepalived
+// started on this node, and sends it SIGHUP.
+func (n *Node) ReloadKeepalived(p *Process, conf string) time.Time {
+	n.lab.t.Helper()
+	n.write(filepath.Join(n.daemonDir("keepalived"), "keepalived.conf"), conf)
+	return p.Signal(syscall.SIGHUP)
+}
+
 // daemonDir makes a directory for one daemon of the node.
 func (n *Node) daemonDir(what string) string {
 	n.lab.t.Helper()

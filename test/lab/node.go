@@ -66,7 +66,10 @@ func (n *Node) AddrOn(i int) netip.Addr {
 }
 
 // Addr6 is the node's global IPv6 address on the front LAN.
-func (n *Node) Addr6() netip.Addr { return netip.MustParsePrefix(n.prefix6(0)).Addr() }
+func (n *Node) Addr6() netip.Addr { return n.Addr6On(0) }
+
+// Addr6On is the node's global IPv6 address on bridge br0 or br1.
+func (n *Node) Addr6On(i int) netip.Addr { return netip.MustParsePrefix(n.prefix6(i)).Addr() }
 
 // LinkLocal is the node's link-local address on the front LAN, as the kernel
 // derives it from the MAC.

@@ -50,8 +50,14 @@ type Pinger struct {
 // so 1 ms is possible; requests that are late are sent at once.
 func (n *Node) Ping(interval time.Duration, targets ...netip.Addr) *Pinger {
 	n.lab.t.Helper()
+	return n.PingOn(0, interval, targets...)
+}
+
+// PingOn is Ping on bridge br0 or br1.
+func (n *Node) PingOn(lan int, interval time.Duration, targets ...netip.Addr) *Pinger {
+	n.lab.t.Helper()
 	p := &Pinger{node: n, id: uint16(os.Getpid()) ^ uint16(time.Now().UnixNano()>>10), stop: make(chan struct{}), done: make(chan struct{})}
-	p.capture = n.CaptureOn(n.ethernet(0), echoReplies()...)
+	p.capture = n.CaptureOn(n.ethernet(lan), echoReplies()...)
 	var fd4, fd6 int
 	err := n.Go(func() (err error) {
 		if fd4, err = openPingSocket(unix.AF_INET, unix.IPPROTO_ICMP); err != nil {

@@ -107,6 +107,24 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
+// KillAlone ends the process at once (SIGKILL), none of its children, and waits
+// until they have ended by themselves, as keepalived's do; after 5 s they are
+// killed too.
+func (p *Process) KillAlone() time.Time {
+	left := children(p.Pid())
+	at := p.Signal(syscall.SIGKILL)
+	for deadline := at.Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left = slices.DeleteFunc(left, func(pid int) bool { return unix.Kill(pid, 0) != nil })
+		if len(left) == 0 && !p.Running() {
+			return at
+		}
+		if time.Now().After(deadline) {
+			killAll(left)
+			return at
+		}
+	}
+}
+
 // Stop asks the process to end (SIGTERM), waits at most limit and fails the
 // test when it has not ended by then.
 func (p *Process) Stop(limit time.Duration) time.Time {
