@@ -1,18 +1,66 @@
 package interop
 
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
 // line is one line of a daemon's log that should not be there.
 type line struct {
-	director int
-	vipd     bool
-	text     string
+	place int
+	vipd  bool
+	text  string
 }
 
+// keepalivedSays are what keepalived logs in the course of things: a line that
+// begins with none of them is a complaint. "(NAME) " and the date are taken off.
+var keepalivedSays = []string{
+	"Sending gratuitous ARP", "Sending unsolicited Neighbour Advert", "Sending/queueing ",
+	"removing VIPs.", "removing E-VIPs.", "setting VIPs.", "setting E-VIPs.",
+	"Receive advertisement timeout", "Entering MASTER STATE", "Entering BACKUP STATE", "Entering FAULT STATE", "Backup received priority 0 advertisement",
+	"Master received advert from ", "Received advert from ", "received lower priority ", "sent 0 priority",
+	"Assigned address ", "VRRP sockpool: ", "Opening file ", "Configuration file ", "Startup complete", "Starting VRRP child process", "Starting Keepalived ",
+	"Running on Linux ", "Registering ", "NOTICE: setting config option max_auto_priority", "Command line: ", "      ",
+	"Stopping", "Stopped", "CPU usage ", "Reloading", "Reload complete", "Netlink reports ",
+	"Changing effective priority", "VRRP_Instance", "VRRP_Group", "Syncing instances to ",
+}
+
+// dated is the date that keepalived begins a line with, and the instance it speaks of.
+var dated = regexp.MustCompile(`^\w{3} \w{3} +\d+ [\d:]+ \d{4}: (\([^)]*\) )?`)
+
+// complaints are the lines that are not in the course of things, or of the event.
 func complaints(d *director, e event, news []string) []line {
 	var list []line
-	for _, l := range news {
-		if l != "" {
-			list = append(list, line{d.place, d.isVipd(), l})
+	for _, text := range news {
+		if d.isVipd() && !vipdComplains(text, e, d.place) || !d.isVipd() && !keepalivedComplains(text, e) {
+			continue
 		}
+		list = append(list, line{d.place, d.isVipd(), text})
 	}
 	return list
+}
+
+func keepalivedComplains(text string, e event) bool {
+	text = dated.ReplaceAllString(text, "")
+	if text == "" || e.what == reloadVIP && strings.HasPrefix(text, "received an unexpected ip number count") {
+		return false // the lists do differ for a moment
+	}
+	return !slices.ContainsFunc(keepalivedSays, func(begin string) bool { return strings.HasPrefix(text, begin) })
+}
+
+// vipdComplains reports a warning or an error that the event does not call for.
+func vipdComplains(text string, e event, place int) bool {
+	if !strings.Contains(text, "Z WARN ") && !strings.Contains(text, "Z ERROR ") {
+		return strings.Contains(text, "panic") || strings.HasPrefix(text, "vipd: ")
+	}
+	mine := e.at == place
+	switch {
+	case mine && e.what == restart && strings.Contains(text, "an address was here before: removed"):
+	case mine && e.what == linkDown && strings.Contains(text, "-> FAULT"):
+	case e.what == reloadVIP && strings.Contains(text, "advertises other addresses than we"):
+	default:
+		return true
+	}
+	return false
 }
