@@ -103,8 +103,11 @@ func (s site) wait() time.Duration { return s.down(len(s.order)-1) + s.interval(
 
 func (s site) quiet(e event) time.Duration {
 	d := 2*s.interval() + 300*time.Millisecond
-	if e.what == start || e.what == restart {
+	switch e.what {
+	case start, restart:
 		d += 700 * time.Millisecond
+	case reloadVIP: // who does not hear its master any more takes over
+		d += s.down(len(s.order) - 1)
 	}
 	return d
 }

@@ -73,6 +73,7 @@ func wanted(v view) string { must, _ := v.owners(); return must }
 
 func (r *record) allowed(i int, sp span, room time.Duration) allowed {
 	s := r.site
+	room += sp.stalled // when the machine stood still all are late
 	a := allowed{room, room, room, room}
 	if s.group || sp.what == killMain { // its group goes with the first; a child may say good-bye
 		a.early = time.Hour
@@ -199,7 +200,9 @@ func (r *record) silence(row row, sp span) time.Duration {
 }
 
 // signed writes milliseconds with their sign.
-func signed(d time.Duration) string { return fmt.Sprintf("%+d", d.Round(time.Millisecond).Milliseconds()) }
+func signed(d time.Duration) string {
+	return fmt.Sprintf("%+d", d.Round(time.Millisecond).Milliseconds())
+}
 
 // String is the cell in the table.
 func (c cell) String() string {

@@ -24,16 +24,18 @@ var keepalivedSays = []string{
 	"Running on Linux ", "Registering ", "NOTICE: setting config option max_auto_priority", "Command line: ", "      ",
 	"Stopping", "Stopped", "CPU usage ", "Reloading", "Reload complete", "Netlink reports ",
 	"Changing effective priority", "VRRP_Instance", "VRRP_Group", "Syncing instances to ",
+	"Success removing VMAC interface", "Success creating VMAC interface", "Found matching interface", "use_vmac or no_accept/strict specified, but no firewall",
 }
 
 // dated is the date that keepalived begins a line with, and the instance it speaks of.
-var dated = regexp.MustCompile(`^\w{3} \w{3} +\d+ [\d:]+ \d{4}: (\([^)]*\) )?`)
+var dated = regexp.MustCompile(`^\w{3} \w{3} +\d+ [\d:]+ \d{4}: (\([^)]*\):? )?`)
+var ownAddress = regexp.MustCompile(`^R\d: sending gratuitous (ARP|NA) for`)
 
 // complaints are the lines that are not in the course of things, or of the event.
 func complaints(d *director, e event, news []string) []line {
 	var list []line
 	for _, text := range news {
-		if d.isVipd() && !vipdComplains(text, e, d.place) || !d.isVipd() && !keepalivedComplains(text, e) {
+		if d.isVipd() && !vipdComplains(text, e, d.place) || !d.isVipd() && !keepalivedComplains(text, e, d) {
 			continue
 		}
 		list = append(list, line{d.place, d.isVipd(), text})
@@ -41,10 +43,13 @@ func complaints(d *director, e event, news []string) []line {
 	return list
 }
 
-func keepalivedComplains(text string, e event) bool {
+func keepalivedComplains(text string, e event, d *director) bool {
 	text = dated.ReplaceAllString(text, "")
 	if text == "" || e.what == reloadVIP && strings.HasPrefix(text, "received an unexpected ip number count") {
 		return false // the lists do differ for a moment
+	}
+	if e.what == linkUp && (ownAddress.MatchString(text) || text == "Master received priority 0 message" && d.site.order[e.at] == 'k') {
+		return false // a keepalived says good-bye when its link is back
 	}
 	return !slices.ContainsFunc(keepalivedSays, func(begin string) bool { return strings.HasPrefix(text, begin) })
 }
@@ -64,3 +69,20 @@ func vipdComplains(text string, e event, place int) bool {
 	}
 	return false
 }
+
+// daemon is who logged the line: "vipd (A)".
+func (l line) daemon() string {
+	name := "keepalived"
+	if l.vipd {
+		name = "vipd"
+	}
+	return name + " (" + string(rune('A'+l.place)) + ")"
+}
+
+var (
+	number = regexp.MustCompile(`\d{4,}`)
+	stamp  = regexp.MustCompile(`^\S+Z |^\w{3} \w{3} +\d+ [\d:]+ \d{4}: `)
+)
+
+// plain is the line without what changes from run to run.
+func (l line) plain() string { return number.ReplaceAllString(stamp.ReplaceAllString(l.text, ""), "N") }

@@ -20,6 +20,7 @@ type span struct {
 	before, after []view // of each row
 	late          []bool // the owners were not as they should be in time
 	lines         []line // that the daemons logged and should not have
+	stalled       time.Duration
 }
 
 // record is all that was seen of a site.
@@ -72,20 +73,18 @@ func (s site) run(t *testing.T) *record {
 			sp.after = append(sp.after, v.after(e, rows[i].nopreempt))
 		}
 		sp.from = directors[e.at].suffer(e.what)
-		settled := r.settled(sp.after, s.wait())
+		r.settled(sp.after, s.wait())
 		time.Sleep(s.quiet(e))
 		sp.to = time.Now()
 		for i := range rows {
-			sp.late = append(sp.late, !settled && !r.asIs(i, sp.after[i]) || !r.asIs(i, sp.after[i]))
+			sp.late = append(sp.late, !r.asIs(i, sp.after[i]))
 		}
+		sp.stalled = ports[0][0].Stalled(sp.from, sp.to)
 		for _, d := range directors {
 			sp.lines = append(sp.lines, complaints(d, e, d.news())...)
 		}
 		r.spans = append(r.spans, sp)
 		views = sp.after
-		if slices.Contains(sp.late, true) {
-			t.Logf("%s: owners %s", e.label(), r.owners())
-		}
 	}
 	r.probes = stopPing()
 	r.held.Close()
