@@ -131,6 +131,9 @@ func (r *Router) announceSource(in *instance) {
 
 // sendAdvert sends an advert from the last known source.
 func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
+	if priority == packet.PriorityStop && r.wouldWait(in) {
+		return
+	}
 	in.machine.Advert(now, &in.advert, priority)
 	err := r.ports.Sender.SendAdvert(in.cfg.Name, in.source, &in.advert)
 	if err == nil {
@@ -141,6 +144,20 @@ func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
 	if priority != packet.PriorityStop { // resigning on a dead link cannot work
 		r.note(in.cfg.Name, now, "an advert could not be sent: "+err.Error())
 	}
+}
+
+// wouldWait reports that an advert to the peers would be kept by a link without
+// carrier: the kernel asks for their link-layer addresses, in vain, and sends the
+// advert when the link is back. A resignation is long out of date by then, and
+// the first adverts after it would have to wait for the end of the asking, too.
+func (r *Router) wouldWait(in *instance) bool {
+	l, ok := r.links[in.cfg.Interface]
+	if !ok || l.Carrier || !in.cfg.Unicast {
+		return false // by multicast it is lost at once
+	}
+	return !slices.ContainsFunc(in.cfg.Peers, func(p vrrp.Peer) bool {
+		return !slices.ContainsFunc(l.Nets, func(n netip.Prefix) bool { return n.Contains(p.Address) })
+	})
 }
 
 // note reports a text, the same one at most once a minute.

@@ -71,6 +71,7 @@ type Link struct {
 	Source4 netip.Addr // primary IPv4 address that is not one of our VIPs; invalid: none
 	Source6 netip.Addr // link-local address that is not tentative, without zone, and not one of our VIPs; invalid: none
 	Addrs   []netip.Addr
+	Nets    []netip.Prefix // networks that its addresses make it a part of, single hosts left out; may be nil
 	// Tentative6 is a link-local address that would be the source but for
 	// duplicate address detection (RFC 4862 §5.4), which has not ended yet or,
 	// with Duplicate6, found another owner; invalid: none.

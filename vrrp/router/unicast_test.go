@@ -240,3 +240,34 @@ func TestPatchedChecksumsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// TestNoResignationAtDeadLink: by unicast, a resignation at a link without carrier
+// would be delivered when the link is back. To a peer behind a router it may find
+// another way, and it goes out.
+func TestNoResignationAtDeadLink(t *testing.T) {
+	for name, nets := range map[string][]netip.Prefix{
+		"peer on the link":      {netip.MustParsePrefix("10.9.0.0/24")},
+		"peer behind a router":  {netip.MustParsePrefix("10.7.0.0/24")},
+		"one peer on each side": {netip.MustParsePrefix("10.9.0.2/31")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, n *network) {
+				d1 := n.add("d1", "10.9.0.1", config(200, unicastTo("10.9.0.2", "10.9.0.4")))
+				n.run(5 * time.Second)
+				n.wantOwners("d1")
+				d1.take()
+				l := noCarrier(link(2, "10.9.0.1"))
+				l.Nets = nets
+				d1.setLinks(map[string]Link{"eth0": l})
+				sent, want := len(times(d1.take(), "VI_1 advert 0")), 1
+				if name == "peer on the link" {
+					want = 0
+				}
+				if sent != want {
+					t.Errorf("%d resignations, want %d", sent, want)
+				}
+				n.wantOwners()
+			})
+		})
+	}
+}

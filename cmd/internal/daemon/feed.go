@@ -86,6 +86,9 @@ func (f *feed) routerLinks(s host.State) map[string]router.Link {
 		for i := range l.Addrs {
 			a := &l.Addrs[i]
 			r.Addrs[i] = a.Prefix.Addr()
+			if !a.Prefix.IsSingleIP() {
+				r.Nets = append(r.Nets, a.Prefix.Masked())
+			}
 			if a.Tentative {
 				if r.Unready == nil {
 					r.Unready = map[netip.Addr]bool{}
