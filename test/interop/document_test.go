@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +14,9 @@ import (
 )
 
 // document is docs/interop.md.
-func document(all map[site]*result, began time.Time, room time.Duration) string {
+func document(bin string, all map[site]*result, began time.Time, room time.Duration) string {
 	var b strings.Builder
-	head(&b, all, began, room)
+	head(&b, bin, all, began, room)
 	for _, n := range []int{2, 3} {
 		fmt.Fprintf(&b, "\n## %s\n", map[int]string{2: "Pairs", 3: "Triples"}[n])
 		for _, form := range []string{"v2 IPv4", "v2 IPv4 PASS", "v3 IPv4", "v3 IPv6"} {
@@ -27,7 +29,7 @@ func document(all map[site]*result, began time.Time, room time.Duration) string 
 	return b.String()
 }
 
-func head(b *strings.Builder, all map[site]*result, began time.Time, room time.Duration) {
+func head(b *strings.Builder, bin string, all map[site]*result, began time.Time, room time.Duration) {
 	cells, bad, ours := 0, 0, 0
 	for s, res := range all {
 		for i, row := range res.rows {
@@ -51,12 +53,12 @@ func head(b *strings.Builder, all map[site]*result, began time.Time, room time.D
 	kernel, _, _ = strings.Cut(kernel, "-")
 	fmt.Fprintf(b, `# vipd beside keepalived: what was seen
 
-Made by `+"`test/acceptance/interop.sh`"+`; do not edit. %s, in %v, on Linux %s with two shared cores; %s; vipd of this tree.
+Made by `+"`test/acceptance/interop.sh`"+`; do not edit. %s, in %v, on Linux %s with %d shared cores; %s; %s.
 
 Directors of one network, some with vipd, some with Debian's keepalived, go through a list of events. All figures come
 from outside the daemons: the kernels' addresses, the adverts as they leave each director, a client that pings every
 address %d to %d times a second and whose neighbour table only announcements can change, and the logs.
-`, began.UTC().Format("2 January 2006"), time.Since(began).Round(time.Second), kernel, keepalivedVersion(),
+`, began.UTC().Format("2 January 2006"), time.Since(began).Round(time.Second), kernel, runtime.NumCPU(), version("keepalived", "--version"), version(bin, "version"),
 		int(time.Second/site{version: 2}.pingEvery()), int(time.Second/site{version: 3}.pingEvery()))
 	fmt.Fprintf(b, `
 **%d cells with both daemons: %d are not as the protocol has it, of which %d are not explained by keepalived.**
@@ -98,10 +100,11 @@ version 2 for IPv4 alone. auth_hmac is not here: keepalived has it from 2.4.2; i
 ` + "`test/acceptance/vectors.sh`.\n")
 }
 
-func keepalivedVersion() string {
-	out, err := exec.Command("keepalived", "--version").CombinedOutput()
+// version is the first line that a program prints about itself.
+func version(argv ...string) string {
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
-		return "keepalived of unknown version"
+		return filepath.Base(argv[0]) + " of unknown version"
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line)
@@ -252,7 +255,7 @@ func logged(b *strings.Builder, all map[site]*result) {
 
 // again lists what was seen in one run of a site and not in the next.
 func again(b *strings.Builder, all map[site]*result) {
-	fmt.Fprintf(b, "\n## Seen once\n\nA site with both daemons in which something is wrong is run again, %d times at most; the table shows the last run. What was\nseen in an earlier one and did not come again (times, on a busy machine):\n\n", attempts)
+	fmt.Fprintf(b, "\n## Seen once\n\nA site with both daemons in which something is wrong is run up to %d times; the table shows the run with the fewest marks.\nWhat was seen in another one:\n\n", attempts)
 	none := true
 	for _, s := range sorted(all) {
 		for _, text := range all[s].once {

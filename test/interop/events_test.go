@@ -39,6 +39,9 @@ func (e event) label() string {
 // one goes too, so that with nopreempt, as well, A owns what it is to lose next.
 func (s site) events() []event {
 	const A, B, C = 0, 1, 2
+	if s.short && s.version == 2 {
+		return []event{{cut, A}, {heal, A}, {stop, A}, {start, A}, {reload, A}, {reload, B}}
+	}
 	if s.short {
 		return []event{{cut, A}, {heal, A}, {stop, A}, {start, A}, {killAll, B}, {restart, B}, {killAll, A}, {restart, A}, {reload, A}, {reload, B}}
 	}

@@ -6,10 +6,14 @@ import (
 )
 
 // explain says why a fault is keepalived's and to be expected, "" when it is not.
-func (s site) explain(e event, kind string) string {
+func (r *record) explain(row, k int, kind string) string {
+	sp := r.spans[k]
+	loser := r.site.order[sp.before[row].owner]
 	switch {
-	case e.what == reloadVIP && strings.Contains(s.order, "k"):
-		return "keepalived 2.2.7 refuses adverts with another number of addresses than its own. While the lists differ it hears no master and takes over."
+	case sp.what == reloadVIP && strings.Contains(r.site.order, "k"):
+		return "keepalived 2.2.7 refuses adverts with another number of addresses than its own: while the lists differ it hears no master and takes over."
+	case sp.what == heal && kind == "outage" && loser == 'k':
+		return "A keepalived that hears a better master gives way without a word, unless it has vrrp_higher_prio_send_advert. When it hears A first, A never learns of it, and does not announce itself before its next refresh (vipd: 60 s; keepalived: none)."
 	}
 	return ""
 }
@@ -17,7 +21,7 @@ func (s site) explain(e event, kind string) string {
 // verdict is what a fault in a cell amounts to: the reason when it is none of
 // vipd's, "" when it is not explained.
 func (res *result) verdict(all map[site]*result, row, k int, f fault) string {
-	if why := res.site.explain(res.spans[k].event, f.kind); why != "" {
+	if why := res.explain(row, k, f.kind); why != "" {
 		return why
 	}
 	if base := all[res.site.beside()]; base != nil && base.record != nil && !res.site.alone() {
