@@ -57,7 +57,7 @@ Made by `+"`test/acceptance/interop.sh`"+`; do not edit. %s, in %v, on Linux %s 
 
 Directors of one network, some with vipd, some with Debian's keepalived, go through a list of events. All figures come
 from outside the daemons: the kernels' addresses, the adverts as they leave each director, a client that pings every
-address %d to %d times a second and whose neighbour table only announcements can change, and the logs.
+address %d to %d times a second and whose neighbour table only announcements can change, and the logs. All of it runs with real-time priority (SCHED_RR 1), so that other jobs of the machine matter less.
 `, began.UTC().Format("2 January 2006"), time.Since(began).Round(time.Second), kernel, runtime.NumCPU(), version("keepalived", "--version"), version(bin, "version"),
 		int(time.Second/site{version: 2}.pingEvery()), int(time.Second/site{version: 3}.pingEvery()))
 	fmt.Fprintf(b, `

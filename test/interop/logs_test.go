@@ -48,10 +48,20 @@ func keepalivedComplains(text string, e event, d *director) bool {
 	if text == "" || e.what == reloadVIP && strings.HasPrefix(text, "received an unexpected ip number count") {
 		return false // the lists do differ for a moment
 	}
-	if e.what == linkUp && (ownAddress.MatchString(text) || text == "Master received priority 0 message" && d.site.order[e.at] == 'k') {
-		return false // a keepalived says good-bye when its link is back
+	if text == "Master received priority 0 message" && resigns(d.site, e) || e.what == linkUp && ownAddress.MatchString(text) {
+		return false
 	}
 	return !slices.ContainsFunc(keepalivedSays, func(begin string) bool { return strings.HasPrefix(text, begin) })
+}
+
+// resigns reports that a director with the addresses may say good-bye to a master
+// in an event: the other members of its group when the first has given way, a
+// keepalived whose link is back and keeps what it could not send before, and
+// whoever took over because it did not hear its master.
+func resigns(s site, e event) bool {
+	joins := e.what == heal || e.what == linkUp || e.what == start || e.what == restart
+	kept := s.unicast && (e.what == linkUp && s.order[e.at] == 'k' || e.what == reload && s.order[1] == 'k') // B's link was down before the reload
+	return s.group && joins || e.what == reloadVIP || kept
 }
 
 // vipdComplains reports a warning or an error that the event does not call for.

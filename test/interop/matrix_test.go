@@ -72,6 +72,7 @@ func (s site) measure(t *testing.T, room time.Duration) *result {
 		for i := range s.rows() {
 			res.rows = append(res.rows, rec.cells(i, room))
 		}
+		rec.forget()
 		wrong := res.wrong()
 		maps.Copy(ever, wrong)
 		for _, w := range slices.Sorted(maps.Keys(wrong)) {
@@ -158,7 +159,7 @@ func TestMatrix(t *testing.T) {
 		judge(t, measured(t, few, 400*time.Millisecond))
 		return
 	}
-	sites, room := all(), 100*time.Millisecond
+	sites, room := all(), 200*time.Millisecond
 	if only := os.Getenv("VIPD_INTEROP_ONLY"); only != "" {
 		re := regexp.MustCompile(only)
 		var some []site
