@@ -48,6 +48,13 @@ func keepalivedComplains(text string, e event, d *director) bool {
 	if text == "" || e.what == reloadVIP && strings.HasPrefix(text, "received an unexpected ip number count") {
 		return false // the lists do differ for a moment
 	}
+	mine := e.at == d.place
+	switch {
+	case mine && e.what == killMain && strings.HasPrefix(text, "ERROR - thread_cancel called"):
+		return false // its child was told to end twice
+	case mine && e.what == linkDown && strings.Contains(text, "No buffer space available"):
+		return false // there is no link to send on
+	}
 	if text == "Master received priority 0 message" && resigns(d.site, e) || e.what == linkUp && ownAddress.MatchString(text) {
 		return false
 	}
