@@ -10,6 +10,8 @@ func (r *record) explain(row, k int, kind string) string {
 	sp := r.spans[k]
 	loser := r.site.order[sp.before[row].owner]
 	switch {
+	case sp.what == reloadVIP && kind == "outage" && strings.Contains(r.site.order, "k"):
+		return "As the next, and the keepalived that took over sends nothing more while it drops what it hears. When the lists are equal again it gives way without a word, and the client may have its address still."
 	case sp.what == reloadVIP && strings.Contains(r.site.order, "k"):
 		return "keepalived 2.2.7 refuses adverts with another number of addresses than its own: while the lists differ it hears no master and takes over."
 	case sp.what == heal && kind == "outage" && loser == 'k':
