@@ -18,6 +18,7 @@ type builder struct {
 	vrids     map[virtualRouter]*values // who has a VRID
 	groupOf   map[string]*values        // the group of an instance
 	tracks    map[*values]trackLists    // what a group tracks
+	moved     movers                    // routes and rules
 	said      map[string]bool           // what need not be said twice
 	tables    map[string]*values        // of instances, by name
 	guessed   bool                      // the family of this instance is not known: its addresses are wrong
@@ -100,6 +101,18 @@ var rules = []rule{
 	{"vrrp_instance.no_accept/contradiction", "accept and no_accept agree"},
 	{"vrrp_instance.no_accept/owner", "no_accept with priority 255 (warning)"},
 	{"file.interface_up_down_delays/long", "a down delay that is longer than the other directors wait"},
+	{"file.static_ipaddress/taken", "a static address is listed once"},
+	{"file.static_ipaddress/group", "track_group names a track_group table"},
+	{"file.static_routes/group", "track_group names a track_group table"},
+	{"file.static_routes/twice", "a static route is listed once"},
+	{"file.static_rules/group", "track_group names a track_group table"},
+	{"file.static_rules/twice", "a static rule is listed once"},
+	{"file.static_rules/priority", "a rule without a priority (warning)"},
+	{"track_group.group/none", "a group needs members"},
+	{"track_group.group/unknown", "a group names vrrp_instance tables"},
+	{"vrrp_instance.virtual_routes/twice", "a route is listed once, and not as a static one too"},
+	{"vrrp_instance.virtual_rules/twice", "a rule is listed once, and not as a static one too"},
+	{"vrrp_instance.virtual_rules/priority", "a rule without a priority (warning)"},
 	{"vrrp_sync_group.group/none", "a group needs members"},
 	{"vrrp_sync_group.group/single", "a group of one (warning)"},
 	{"vrrp_sync_group.group/taken", "an instance is in one group"},
@@ -211,6 +224,7 @@ func (b *builder) build(top *values) {
 	groups := get[[]*values](top, "vrrp_sync_group")
 	b.membership(groups)
 	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
+	b.statics(top)
 	for _, v := range get[[]*values](top, "vrrp_instance") {
 		b.config.Instances = append(b.config.Instances, b.instance(v))
 	}
@@ -221,6 +235,7 @@ func (b *builder) build(top *values) {
 	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
 	b.vmacLinks()
 	b.syncGroups(groups)
+	b.trackGroups(top)
 	b.delays(top)
 	b.servers(get[[]*values](top, "virtual_server"))
 }

@@ -72,7 +72,7 @@ func (b *builder) syncGroups(groups []*values) {
 			i := slices.IndexFunc(b.config.Instances, func(in Instance) bool { return in.Name == e.name })
 			if i < 0 {
 				if !b.unclear {
-					b.noInstance(e)
+					b.noInstance(e, "vrrp_sync_group.group/unknown")
 				}
 				continue
 			}
@@ -91,7 +91,7 @@ func (b *builder) syncGroups(groups []*values) {
 }
 
 // noInstance reports a member that does not exist.
-func (b *builder) noInstance(e entry) {
+func (b *builder) noInstance(e entry, rule string) {
 	var names []string
 	for _, in := range b.config.Instances {
 		names = append(names, in.Name)
@@ -100,7 +100,7 @@ func (b *builder) noInstance(e entry) {
 	if len(names) > 0 {
 		detail += "\ndefined are " + strings.Join(names[:min(len(names), 20)], ", ")
 	}
-	b.sayAt(Error, e.it, e.path, "vrrp_sync_group.group/unknown", fmt.Sprintf("there is no vrrp_instance %q", e.name)+didYouMean(e.name, names), detail)
+	b.sayAt(Error, e.it, e.path, rule, fmt.Sprintf("there is no vrrp_instance %q", e.name)+didYouMean(e.name, names), detail)
 }
 
 // owners checks that all members own their addresses, or none.

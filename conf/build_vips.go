@@ -71,20 +71,7 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 		a.Dev = in.Interface
 	}
 	host := a.Prefix.Addr()
-	place := host
-	if host.IsLinkLocalUnicast() && host.Is6() {
-		place = host.WithZone(a.Dev) // every link has these addresses for itself
-	}
-	if first, taken := b.vips[place]; taken {
-		whose := "this instance"
-		if first.instance != instance {
-			whose = fmt.Sprintf("%q", first.instance)
-		}
-		b.sayAt(Error, a.it, a.path, "vrrp_instance.virtual_ipaddress/taken", fmt.Sprintf("%s is already an address of %s at %s", host, whose, first.it.src.place(first.it.at)),
-			"an address can belong to one virtual router only; take one of the two out")
-	} else {
-		b.vips[place] = claim{instance, a.it}
-	}
+	b.take(instance, a, "")
 	if a.Dev == "lo" {
 		b.loopback(a, in)
 	}
@@ -94,6 +81,35 @@ func (b *builder) address(instance string, a vip, in *Instance) VIP {
 			fmt.Sprintf("the kernel adds a route to %s along with it, and addresses of one subnet can vanish together; write %s", a.Prefix.Masked(), host))
 	}
 	return a.VIP
+}
+
+// take notes whose an address is, and reports one that is taken. instance is "" for
+// a static address.
+func (b *builder) take(instance string, a vip, what string) {
+	host := a.Prefix.Addr()
+	place := host
+	if host.IsLinkLocalUnicast() && host.Is6() {
+		place = host.WithZone(a.Dev) // every link has these addresses for itself
+	}
+	first, taken := b.vips[place]
+	if !taken {
+		b.vips[place] = claim{instance, a.it}
+		return
+	}
+	rule, whose := "vrrp_instance.virtual_ipaddress/taken", "an address of this instance"
+	switch {
+	case what != "":
+		rule, whose = "file.static_ipaddress/taken", what
+	case first.instance == "":
+		whose = "a static address"
+	case first.instance != instance:
+		whose = fmt.Sprintf("an address of %q", first.instance)
+	}
+	detail := "an address can belong to one virtual router only; take one of the two out"
+	if first.instance == "" {
+		detail = "a static address never moves; take one of the two out"
+	}
+	b.sayAt(Error, a.it, a.path, rule, fmt.Sprintf("%s is already %s at %s", host, whose, first.it.src.place(first.it.at)), detail)
 }
 
 // loopback warns of an address on lo. Announcements of it leave through the

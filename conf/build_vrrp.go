@@ -35,6 +35,7 @@ func (b *builder) instance(v *values) Instance {
 	b.priority(v, &in)
 	b.timing(v, &in)
 	b.addresses(v, &in)
+	b.moves(v, &in)
 	b.version(v, &in)
 	b.accept(v, &in)
 	b.authentication(v, &in)

@@ -10,19 +10,23 @@ import (
 // Config is a finished, valid configuration. It is immutable: nobody changes a
 // Config after Load returned it, so it may be read from any goroutine.
 type Config struct {
-	Files          []string        // every file read, in the order read
-	Place          Place           // where the daemon lives
-	Global         Global          // [global_defs]
-	Instances      []Instance      // [vrrp_instance.*], sorted by name
-	Scripts        []Script        // [vrrp_script.*], sorted by name
-	Spreads        []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
-	TrackFiles     []TrackFile     // [vrrp_track_file.*], sorted by name
-	TrackProcesses []TrackProcess  // [vrrp_track_process.*], sorted by name
-	VirtualServers []VirtualServer // [[virtual_server]], in file order
-	SyncGroups     []SyncGroup     // [vrrp_sync_group.*], sorted by name
-	LinkDelays     []LinkDelay     // interface_up_down_delays, in file order
-	GARPGroups     []GARPGroup     // [[garp_group]], in file order
-	Warnings       []Diagnostic    // traps that are no errors
+	Files           []string        // every file read, in the order read
+	Place           Place           // where the daemon lives
+	Global          Global          // [global_defs]
+	Instances       []Instance      // [vrrp_instance.*], sorted by name
+	Scripts         []Script        // [vrrp_script.*], sorted by name
+	Spreads         []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
+	TrackFiles      []TrackFile     // [vrrp_track_file.*], sorted by name
+	TrackProcesses  []TrackProcess  // [vrrp_track_process.*], sorted by name
+	VirtualServers  []VirtualServer // [[virtual_server]], in file order
+	SyncGroups      []SyncGroup     // [vrrp_sync_group.*], sorted by name
+	LinkDelays      []LinkDelay     // interface_up_down_delays, in file order
+	GARPGroups      []GARPGroup     // [[garp_group]], in file order
+	TrackGroups     []TrackGroup    // [track_group.*], sorted by name
+	StaticAddresses []StaticAddress // static_ipaddress, in file order
+	StaticRoutes    []Route         // static_routes
+	StaticRules     []Rule          // static_rules
+	Warnings        []Diagnostic    // traps that are no errors
 }
 
 // Global holds what [global_defs] says about the process as a whole. Defaults
@@ -126,6 +130,9 @@ type Instance struct {
 	IgnoreAdverts      bool          // owner_ignore_adverts, with priority 255 only
 	VIPs               []VIP         // virtual_ipaddress: carried in adverts
 	Excluded           []VIP         // virtual_ipaddress_excluded
+	Routes             []Route       // virtual_routes
+	Rules              []Rule        // virtual_rules
+	PromoteSecondaries bool          // promote_secondaries: the sysctl of Interface
 	Announce           Announce
 	GARPForm           string     // garp_form: "request", "reply", "both"
 	TrackInterfaces    []TrackRef // track_interface
@@ -192,7 +199,8 @@ type SpreadGroup struct {
 
 // VIP is one line of virtual_ipaddress.
 type VIP struct {
-	Prefix        netip.Prefix // as written; /32 or /128 when no length was given
+	Prefix        netip.Prefix // as written; /32 or /128 when no length was given; with Peer the length is that of the peer
+	Peer          netip.Addr   // peer; invalid: none
 	Dev           string       // dev; the instance's interface when unset
 	Label         string       // label, at most 15 bytes
 	Scope         string       // "global" (default), "link", "host", "site", or a number 0..255
@@ -202,6 +210,11 @@ type VIP struct {
 	Deprecated    bool         // preferred_lft 0; the default of an IPv6 /128, as in keepalived
 	UseVMAC       bool         // use_vmac: on a link of its own with a virtual MAC, on Dev
 	Link          string       // the link with a virtual MAC that it sits on; "": Dev itself
+	PreferredLft  uint32       // preferred_lft in seconds from when it is added; 0: for ever, or Deprecated
+	Home          bool         // home, IPv6 only
+	DAD           bool         // -nodad, IPv6 only: detect duplicates before it is used
+	ManageTemp    bool         // mngtmpaddr, IPv6 only
+	AutoJoin      bool         // autojoin, of multicast addresses only
 }
 
 // Announce holds the GARP/NA settings of an instance (garp_* keywords).

@@ -13,12 +13,13 @@ import (
 
 // loader reads files and gathers what is wrong with them.
 type loader struct {
-	fsys   fs.FS
-	env    Env
-	diags  Diagnostics
-	files  []string // in the order read
-	open   []string // the files whose includes are being read, outermost first
-	broken bool     // a file could not be read or parsed: the document has holes
+	fsys    fs.FS
+	env     Env
+	diags   Diagnostics
+	files   []string                     // in the order read
+	open    []string                     // the files whose includes are being read, outermost first
+	ipNames map[string]map[string]uint32 // what names of iproute2 stand for, by file; nil until asked
+	broken  bool                         // a file could not be read or parsed: the document has holes
 }
 
 // fsName returns the name under which the file system knows a file.

@@ -33,16 +33,15 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "static_ipaddress static_routes static_rules virtual_server_group SSL", ""},
+	{later, inFile, "virtual_server_group SSL", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
-	{instead, inFile, "track_group", "name the instances' trackers in track_script or track_interface"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
 	{instead, inFile, "includer includem includew includeb includea", "use include: a plain name must exist, a pattern may match nothing, and every file is checked"},
 	{noEffect, inFile, "namespace_with_ipsets", "vipd uses no ipsets"},
 	{noEffect, inFile, "use_pid_dir", "vipd writes its pid into vipd.pid in its state directory, /run/vipd or that of instance and net_namespace"},
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
-	{later, inGlobal, "default_interface lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop", ""},
+	{later, inGlobal, "lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop", ""},
 	{later, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "include_check", ""},
 	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; for no_accept it makes nftables rules of its own (nftables)"},
@@ -65,7 +64,6 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "random_seed tmp_config_directory config_save_dir data_use_instance iproute_usr_dir iproute_etc_dir", "vipd does not need it"},
 	{noEffect, inGlobal, "lvs_sync_daemon_interface linkbeat_use_polling", "keepalived dropped it"},
 
-	{later, inInstance, "virtual_routes virtual_rules promote_secondaries", ""},
 	{instead, inInstance, "old_unicast_checksum", "vipd speaks to no keepalived older than 1.3.7 by unicast; update that peer"},
 	{instead, inInstance, "vrf", "name the interface inside the VRF with interface"},
 	{instead, inInstance, "use_ipvlan", "use_vmac: a link with a virtual MAC; where the network takes only the MAC of the machine (Wi-Fi, many clouds and virtual machines) leave both out, addresses then sit on the interface itself"},

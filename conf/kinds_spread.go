@@ -14,7 +14,7 @@ import (
 var (
 	directorsKind  = &kind{"directors", `an array of "NAME [weight 1..100]" or { name = "NAME", weight = N }, at most 64`, []string{"type", "syntax", "range", "twice", "count"}, parseDirectors}
 	vridsKind      = &kind{"vrids", `"FROM-TO" with numbers 1..255 ("51-62")`, []string{"type", "syntax", "range"}, parseVRIDs}
-	spreadVIPsKind = &kind{"spread_vips", `an array of addresses, blocks ("203.0.113.64/28") and ranges ("203.0.113.10-29"), each with options ("… dev bond0")`, []string{"type", "syntax", "host", "option", "later", "value", "label", "size"}, parseSpreadVIPs}
+	spreadVIPsKind = &kind{"spread_vips", `an array of addresses, blocks ("203.0.113.64/28") and ranges ("203.0.113.10-29"), each with options ("… dev bond0")`, []string{"type", "syntax", "host", "option", "value", "label", "size"}, parseSpreadVIPs}
 )
 
 // maxBlock is the number of addresses that one block or range may hold: more

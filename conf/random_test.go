@@ -22,6 +22,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(r, "garp groups") {
 			c.GARPGroups = append(c.GARPGroups, GARPGroup{[]string{fmt.Sprintf("y%d", i), fmt.Sprintf("z%d", i)}[:number(r, 1, 2)], duration(r, 0, 10*time.Second, time.Microsecond), duration(r, 0, 10*time.Second, time.Microsecond)})
 		}
+		randomStatics(r, c)
 		for i := range rapid.IntRange(0, 2).Draw(r, "scripts") {
 			c.Scripts = append(c.Scripts, randomScript(r, fmt.Sprintf("%d%s", i, name(r))))
 		}
@@ -46,6 +47,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.Instances = append(c.Instances, randomInstance(r, i, c))
 		}
 		c.placeVMACs(func(in *Instance, _ *VIP, _, message, _ string) { r.Fatalf("%s: %s", in.Name, message) })
+		joinGroups(c)
 		if len(c.Instances) > 0 && coin(r) {
 			c.Instances[0].SyncGroup = "0" + name(r)
 			c.SyncGroups = []SyncGroup{{c.Instances[0].SyncGroup, []string{c.Instances[0].Name}, randomNotify(r), coin(r)}}
@@ -237,6 +239,11 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 	for j := range number(r, 0, 3) {
 		in.Excluded = append(in.Excluded, randomVIP(r, in.IPv6 != (coin(r) && len(in.VIPs) > 0), i, 10+j))
 	}
+	in.PromoteSecondaries = coin(r)
+	for j := range number(r, 0, 3) {
+		in.Routes = append(in.Routes, randomRoute(r, 10*i+j))
+		in.Rules = append(in.Rules, randomRule(r, 10*i+j))
+	}
 	for _, s := range c.Scripts {
 		in.TrackScripts = append(in.TrackScripts, TrackRef{s.Name, number(r, -253, 253), coin(r)})
 	}
@@ -266,12 +273,24 @@ func randomVMAC(r *rapid.T, i int) *UseVMAC {
 }
 
 func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
-	v := VIP{Dev: "eth" + fmt.Sprint(number(r, 0, 2)), Scope: rapid.SampledFrom([]string{"global", "link", "host", "site", "0", "255"}).Draw(r, "scope"), NoPrefixRoute: coin(r), NoTrack: coin(r), Deprecated: coin(r), UseVMAC: coin(r)}
+	v := VIP{Dev: "eth" + fmt.Sprint(number(r, 0, 2)), Scope: rapid.SampledFrom([]string{"global", "link", "host", "site", "0", "255"}).Draw(r, "scope"), NoPrefixRoute: coin(r), NoTrack: coin(r), UseVMAC: coin(r)}
+	if number(r, 0, 2) == 0 {
+		v.PreferredLft = uint32(number(r, 1, 1<<31-1))
+	} else {
+		v.Deprecated = coin(r)
+	}
 	if ipv6 {
 		v.Prefix = netip.PrefixFrom(netip.MustParseAddr(fmt.Sprintf("2001:db8:%d::%d", i, j+1)), number(r, 1, 128))
+		v.Home, v.DAD, v.ManageTemp = coin(r), coin(r), coin(r)
+		if coin(r) {
+			v.Peer = netip.MustParseAddr("2001:db8:ffff::1")
+		}
 		return v
 	}
 	v.Prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), byte(j), 1}), number(r, 1, 32))
+	if coin(r) {
+		v.Peer = netip.MustParseAddr("10.255.0.1")
+	}
 	v.Label = rapid.StringMatching(`[!-~]{0,15}`).Draw(r, "label")
 	if coin(r) {
 		v.Broadcast = netip.AddrFrom4([4]byte{10, byte(i), 255, 255})

@@ -155,7 +155,7 @@ var rootBlock = &block{
 	name:   "file",
 	header: "top of the file",
 	doc:    "What stands before the first table, and the tables there are.",
-	keys: []*key{
+	keys: slices.Concat([]*key{
 		{name: "include", kind: includeKind,
 			doc: "Further files to read: names or patterns, relative to the directory of this file. Matches are read in name order, each file once. A table or key given twice is an error; arrays of tables ([[virtual_server]]) are joined. A pattern may match nothing; a plain name must exist."},
 		{name: "net_namespace", kind: placeKind, doc: "Network namespace (as made by ip netns add) that vipd runs in, with its checks, its commands and its mail; also their /sys and the files of /etc/netns/NAME, as ip netns exec does it. It must exist at the start, and takes CAP_SYS_ADMIN to enter. Unless --state-dir and --socket say otherwise vipd then lives in /run/vipd-NAME. A reload cannot change it."},
@@ -164,6 +164,7 @@ var rootBlock = &block{
 		{name: "global_defs", kind: tableKind, block: globalBlock, doc: "Settings for the whole process and defaults of all instances."},
 		{name: "interface_up_down_delays", kind: delaysKind, doc: "How long an interface must be down, and up again, before that counts: \"IF DOWN [UP]\", in seconds up to 255; UP is DOWN unless given. DOWN must be below (down_timer_adverts - 1) x advert_int of every instance there; UP covers switches and bonds that swallow packets after the link came up.", differs: "keepalived shortens both silently where they do not fit; here DOWN is an error and UP is not limited."},
 		{name: "garp_group", kind: tablesKind, block: garpGroupBlock, doc: "Interfaces that share one gap between announcements."},
+	}, staticKeys, []*key{
 		{name: "vrrp_script", kind: namedKind, block: scriptBlock, doc: "Programs whose result moves the priority of instances."},
 		{name: "vrrp_track_file", aliases: []string{"track_file"}, kind: namedKind, block: trackFileBlock, doc: "Files with a number that moves the priority of instances."},
 		{name: "vrrp_track_process", kind: namedKind, block: trackProcessBlock, doc: "Processes that must run, or must not; they move the priority of instances."},
@@ -171,7 +172,7 @@ var rootBlock = &block{
 		{name: "vip_spread", kind: namedKind, block: spreadBlock, doc: "Addresses that are spread over several directors by one file for all of them."},
 		{name: "vrrp_sync_group", kind: namedKind, block: groupBlock, doc: "Instances that change state together."},
 		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
-	},
+	}),
 }
 
 // globalBlock is [global_defs].
@@ -201,6 +202,7 @@ var globalBlock = &block{
 		{name: "vrrp_owner_ignore_adverts", kind: boolKind, def: false, doc: "An owner of the addresses (priority 255) ignores what others send. Two owners then stay masters both."},
 		{name: "vrrp_startup_delay", kind: timeKind, max: day, def: time.Duration(0), doc: "All instances wait so long after the start of vipd, silently in INIT, before they begin to listen."},
 		{name: "vrrp_delay_after_boot", kind: timeKind, max: day, def: time.Duration(0), doc: "All instances wait until the machine has been up for so long. The longer of the two delays counts."},
+		{name: "default_interface", kind: interfaceKind, def: "eth0", doc: "The interface of static_ipaddress entries without dev."},
 		{name: "vrrp_strict", kind: boolKind, def: false, doc: "Report as errors what the RFC does not allow.", differs: "a check only: keepalived changes values silently and, unless accept is given, drops packets to the virtual addresses, as no_accept does."},
 		{name: "vrrp_check_unicast_src", kind: boolKind, def: true, doc: "Drop adverts by unicast that come from none of the peers: a forged one could depose the master.", differs: "keepalived accepts them (off)."},
 		{name: "vrrp_skip_check_adv_addr", kind: boolKind, def: false, doc: "Do not compare the addresses in the adverts of a master whose last advert matched."},

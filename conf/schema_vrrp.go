@@ -2,6 +2,7 @@ package conf
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -88,16 +89,17 @@ var instanceBlock = &block{
 	header: "[vrrp_instance.NAME]",
 	named:  true,
 	doc:    "One virtual router: a set of addresses that one of several directors owns at a time.",
-	keys: []*key{
+	keys: slices.Concat([]*key{
 		{name: "interface", kind: interfaceKind, need: true, doc: "Where adverts are sent and heard, and where addresses go that name no other device."},
 		{name: "virtual_router_id", kind: intKind, min: 1, max: 255, need: true, doc: "The VRID: the same on all directors of this virtual router, and used by no other on this network."},
 		{name: "state", kind: choiceKind, words: []string{"MASTER", "BACKUP"}, defText: "MASTER when priority is 255, else BACKUP", doc: "A hint for the start only. Who is master is decided by priority."},
 		{name: "priority", kind: intKind, min: 1, max: 255, defText: "100; with state MASTER 255", doc: "The highest wins. 255 means that this machine owns the addresses by right; trackers do not move it."},
 		{name: "advert_int", kind: timeKind, min: int64(10 * time.Millisecond), max: 255 * second, def: time.Second, note: "version 2: whole seconds, 1..255; version 3: 0.01..40.95 s in steps of 10 ms", doc: "Time between adverts. Version 2: whole seconds, 1..255. Version 3: 0.01..40.95 s in steps of 10 ms. Shorter means a faster takeover."},
 		{name: "version", kind: intKind, min: 2, max: 3, defText: "vrrp_version of global_defs for IPv4; 3 for IPv6", doc: "VRRP version."},
-		{name: "virtual_ipaddress", kind: vipsKind, doc: "The addresses of this virtual router, one family, carried in adverts: \"ADDRESS[/LENGTH] [dev IF] [label NAME] [scope global|link|site|host|0..255] [brd ADDRESS|+|-] [noprefixroute] [no_track] [preferred_lft 0|forever] [use_vmac]\", or an inline table { address = \"…\", dev = \"…\", … }."},
+		{name: "virtual_ipaddress", kind: vipsKind, doc: "The addresses of this virtual router, one family, carried in adverts: " + addressLine + " [no_track] [use_vmac]\", or an inline table { address = \"…\", dev = \"…\", … }."},
 		{name: "virtual_ipaddress_excluded", kind: vipsKind, doc: "Addresses that move along but are not in adverts: more than an advert can hold, or those of the other family. Same form."},
 		{name: "no_virtual_ipaddress", kind: boolKind, def: false, doc: "The instance has no addresses on purpose (a script or a cloud API moves them)."},
+	}, movedKeys, []*key{
 		{name: "nopreempt", kind: boolKind, def: false, doc: "Do not take over from a working master of lower priority. Has no effect with state MASTER or priority 255."},
 		{name: "preempt", kind: boolKind, defText: "true", doc: "The opposite of nopreempt; give one of the two."},
 		{name: "preempt_delay", kind: timeKind, max: 1000 * second, def: time.Duration(0), doc: "Put up with a master of lower priority for so long, counted from its first advert; 0: take over at once. Where there is no master nothing is delayed. Has no effect with nopreempt, state MASTER or priority 255."},
@@ -148,5 +150,5 @@ var instanceBlock = &block{
 		{name: "notify_master_rx_lower_pri", kind: runKind, doc: "Command to run when a MASTER hears an advert of a lower priority, at most five times a second. In a cloud it takes the address back."},
 		{name: "notify_priority_changes", kind: boolKind, defText: "vrrp_notify_priority_changes", doc: "As in global_defs, for this instance."},
 		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_vrrp, else smtp_alert of global_defs, else false", doc: "Mail every change of state to notification_email of global_defs."},
-	},
+	}),
 }

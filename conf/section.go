@@ -79,6 +79,11 @@ func (c *Config) sections() []section {
 	all := []section{
 		c.Place.section(),
 		{object: "interfaces", settings: []setting{{"interface_up_down_delays", some(list(texts(c.LinkDelays)))}}},
+		{object: "static objects", settings: []setting{
+			{"static_ipaddress", some(lines(texts(c.StaticAddresses)))},
+			{"static_routes", some(lines(texts(c.StaticRoutes)))},
+			{"static_rules", some(lines(texts(c.StaticRules)))},
+		}},
 		c.Global.section(),
 	}
 	return slices.Concat(all,
@@ -88,6 +93,7 @@ func (c *Config) sections() []section {
 		each(c.TrackProcesses, TrackProcess.section),
 		each(c.Instances, Instance.section),
 		each(c.SyncGroups, SyncGroup.section),
+		each(c.TrackGroups, TrackGroup.section),
 		each(c.VirtualServers, VirtualServer.section),
 	)
 }

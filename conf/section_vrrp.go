@@ -56,6 +56,9 @@ func (in Instance) addresses() []setting {
 		{"no_virtual_ipaddress", unless(len(in.VIPs)+len(in.Excluded) == 0, false)},
 		{"virtual_ipaddress", some(lines(texts(in.VIPs)))},
 		{"virtual_ipaddress_excluded", some(lines(texts(in.Excluded)))},
+		{"virtual_routes", some(lines(texts(in.Routes)))},
+		{"virtual_rules", some(lines(texts(in.Rules)))},
+		{"promote_secondaries", unless(in.PromoteSecondaries, false)},
 	}
 }
 
@@ -145,39 +148,4 @@ func (c Command) String() string {
 		text += " (as " + c.User.String() + ")"
 	}
 	return text
-}
-
-// String returns the address as a line of virtual_ipaddress, with every option
-// that matters.
-func (v VIP) String() string {
-	line := v.Prefix.String()
-	if v.Dev != "" {
-		line += " dev " + v.Dev
-	}
-	if v.Label != "" {
-		line += " label " + v.Label
-	}
-	if v.Scope != "global" {
-		line += " scope " + v.Scope
-	}
-	if v.Broadcast.IsValid() {
-		line += " brd " + v.Broadcast.String()
-	}
-	if v.NoPrefixRoute {
-		line += " noprefixroute"
-	}
-	if v.NoTrack {
-		line += " no_track"
-	}
-	if v.UseVMAC {
-		line += " use_vmac"
-	}
-	if host6 := v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128; v.Deprecated != host6 {
-		if v.Deprecated {
-			line += " preferred_lft 0"
-		} else {
-			line += " preferred_lft forever"
-		}
-	}
-	return line
 }

@@ -12,8 +12,9 @@ type Status struct {
 	ConfigLoaded   time.Time        `json:"config_loaded"`
 	Instances      []InstanceStatus `json:"vrrp_instances"`
 	VirtualServers []ServiceStatus  `json:"virtual_servers"`
-	Counters       map[string]any   `json:"counters"`
 	Alarms         []string         `json:"alarms"`
+	StaticRoutes   []PathStatus     `json:"static_routes"`
+	Counters       map[string]any   `json:"counters"`
 }
 
 // InstanceStatus is one VRRP instance.
@@ -34,8 +35,18 @@ type InstanceStatus struct {
 		Interface string `json:"interface"`
 		Present   bool   `json:"present"`
 	} `json:"virtual_addresses"`
+	Routes   []PathStatus     `json:"virtual_routes"`
+	Rules    []PathStatus     `json:"virtual_rules"`
 	Counters map[string]int64 `json:"counters"`
 	Notes    []string         `json:"notes"`
+}
+
+// PathStatus is one route or rule.
+type PathStatus struct {
+	Route   string `json:"route"`
+	Rule    string `json:"rule"`
+	Present bool   `json:"present"`
+	Error   string `json:"error"`
 }
 
 // ServiceStatus is one virtual server.

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/host/fib"
 )
 
 // Address is one configured virtual address.
@@ -15,7 +17,12 @@ type Address struct {
 	Broadcast     netip.Addr   // IPv4 only; invalid: none
 	NoPrefixRoute bool         // IFA_F_NOPREFIXROUTE
 	NoTrack       bool         // not put back when somebody deletes it
-	Deprecated    bool         // IPv6 only: preferred lifetime 0, so that it is no source of new connections
+	Deprecated    bool         // preferred lifetime 0, so that it is no source of new connections
+	PreferredLft  uint32       // seconds until it is deprecated; 0: for ever
+	Peer          netip.Addr   // the far end; the length of Prefix is then that of the peer; invalid: none
+	DAD           bool         // IPv6 only: duplicates are looked for before it is used
+	Flags         uint32       // further IFA_F_*
+	Group         string       // of static addresses: who needs it
 }
 
 // Set is one instance's virtual addresses.
@@ -26,12 +33,20 @@ type Set struct {
 	Addresses []Address // in the order in which they are to be added: advertised ones, then excluded ones
 	NoAccept  bool      // packets to them are refused while they are there (see Shield); not with Owner
 	Owner     bool      // priority 255: the addresses are the machine's own (RFC 9568 §6.1)
+	// Static says that all is wanted in every state and belongs to the machine itself.
+	Static bool
+	// Paths are the routes, then the rules of the set. They are added after the addresses
+	// and removed before them.
+	Paths []fib.Want
 }
 
 // VIPs returns whether an address is a virtual one of the sets, for [Link.Source4] and [Link.Source6].
 func VIPs(sets []Set) func(netip.Addr) bool {
 	vips := map[netip.Addr]bool{}
 	for _, s := range sets {
+		if s.Static {
+			continue
+		}
 		for _, a := range s.Addresses {
 			vips[a.Prefix.Addr()] = true
 		}
@@ -53,6 +68,18 @@ type Callbacks struct {
 	Fought func(instance string, a Address)
 	// Error says that the kernel refused an address. It is tried again, with growing pauses up to 2 s.
 	Error func(instance string, a Address, err error)
+	// FoughtPath is Fought for a route or rule of an instance.
+	FoughtPath func(instance string, o fib.Object)
+	// Missing says which static addresses, routes and rules are not there and cannot be
+	// put back. It is called when that changes.
+	Missing func(all []Missing)
+}
+
+// Missing is a static object that is not there and cannot be put back.
+type Missing struct {
+	What  string // "route 10.1.0.0/16 via 10.9.0.254"
+	Group string // who needs it; "": nobody in particular
+	Why   string
 }
 
 // Kernel is the part of an operating system's kernel that holds addresses. Errors wrap the kernel's errno:
@@ -60,9 +87,9 @@ type Callbacks struct {
 type Kernel interface {
 	// AddAddress adds an address to the interface with this index. It never changes an existing one.
 	AddAddress(index int, a Addr) error
-	// DelAddress removes the address with this very prefix length. As in Linux, removing the primary IPv4 address
+	// DelAddress removes the address with this very prefix length and peer. As in Linux, removing the primary IPv4 address
 	// of a subnet takes its secondaries with it unless promote_secondaries is set.
-	DelAddress(index int, p netip.Prefix) error
+	DelAddress(index int, a Addr) error
 	// State reads all interfaces and addresses.
 	State() (State, error)
 }
@@ -89,18 +116,23 @@ const forever = ^uint32(0)
 // record is the address as vipd wants the kernel to have it. IPv6 addresses skip duplicate address detection: the
 // node that just took them over must answer at once.
 func (a Address) record() Addr {
-	r := Addr{Prefix: a.Prefix, Scope: uint8(a.Scope), Proto: Proto, ValidLft: forever, PreferredLft: forever}
-	var flags uint32
+	r := Addr{Prefix: a.Prefix, Peer: a.Peer, Scope: uint8(a.Scope), Proto: Proto, ValidLft: forever, PreferredLft: forever}
+	flags := a.Flags
 	if a.NoPrefixRoute {
 		flags |= unix.IFA_F_NOPREFIXROUTE
 	}
 	if a.Prefix.Addr().Is4() {
 		r.Label, r.Broadcast = a.Label, a.Broadcast
 	} else {
-		flags |= unix.IFA_F_NODAD
-		if a.Deprecated {
-			r.PreferredLft = 0
+		if !a.DAD {
+			flags |= unix.IFA_F_NODAD
 		}
+	}
+	switch {
+	case a.Deprecated:
+		r.PreferredLft = 0
+	case a.PreferredLft > 0:
+		r.PreferredLft = a.PreferredLft
 	}
 	r.setFlags(flags)
 	return r

@@ -26,7 +26,7 @@ func BenchmarkFirstAddition(b *testing.B) {
 		bk.want(now, "A", true)
 		j := bk.next(now)
 		t1 := time.Now()
-		if err := f.write(j.listing); err != nil || j.kind != jobAdd {
+		if err := f.write(j.listing, nil); err != nil || j.kind != jobAdd {
 			b.Fatal(err, j.kind)
 		}
 		t2 := time.Now()

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/host/fib"
 )
 
 const (
 	fightWindow = 10 * time.Second      // how long a loss is remembered
 	fightLimit  = 4                     // losses within the window that end the repairs
+	fightPause  = 30 * time.Second      // until a static address that was fought over is tried again
 	backoffMin  = 50 * time.Millisecond // first pause after a kernel error
 	backoffMax  = 2 * time.Second       // longest pause
 	verifyAfter = 20 * time.Millisecond // a write that no snapshot confirmed by then is looked up
@@ -51,6 +54,10 @@ type book struct {
 	unlisted bool // the state file is to be written when there is time
 	guard    guard
 	closed   bool // everything was given up for good
+
+	fib      *fib.Book           // routes and rules
+	recorded []byte              // those of the state file; nil: not known
+	has      map[netip.Addr]bool // addresses of last, when routes ask for them
 }
 
 // instance is one Set and what is wanted of it.
@@ -102,6 +109,8 @@ const (
 	eventLost
 	eventFought
 	eventError
+
+	pathEvents // and those after it: kinds of fib.Event
 )
 
 type event struct {
@@ -115,7 +124,7 @@ type event struct {
 func newBook() *book {
 	return &book{
 		instances: map[string]*instance{}, early: map[string]bool{},
-		entries: map[key]*entry{}, vips: map[netip.Addr]bool{},
+		entries: map[key]*entry{}, vips: map[netip.Addr]bool{}, fib: fib.NewBook(),
 	}
 }
 
@@ -137,6 +146,10 @@ func (b *book) judge() {
 	}
 	bases := map[place]bool{} // an interface may have hundreds of instances and thousands of addresses
 	for _, in := range b.order {
+		if in.set.Static {
+			in.fit = true
+			continue
+		}
 		if !in.wanted {
 			continue
 		}
@@ -157,7 +170,8 @@ func (b *book) state(now time.Time, s State) {
 	if s.began().Before(b.last.began()) {
 		return
 	}
-	b.last = s
+	b.stir(now, s)
+	b.last, b.has = s, nil
 	b.judge()
 	have := b.lookup(s)
 	var missing []*entry
@@ -183,6 +197,7 @@ func (b *book) state(now time.Time, s State) {
 		b.lost(now, e)
 	}
 	b.evaluateAll(now)
+	b.fib.Observe(now, s.FIB, b.env())
 }
 
 type located struct {
@@ -212,7 +227,12 @@ func (b *book) adopt(e *entry, a Addr) {
 	if e.ours || e.owned() {
 		return
 	}
-	e.ours = e.active() != nil && (a.Proto == Proto || !b.sole(e.key))
+	u := e.active()
+	if u != nil && u.inst.set.Static {
+		e.ours = a.Proto == ProtoStatic
+		return
+	}
+	e.ours = u != nil && (a.Proto == Proto || !b.sole(e.key))
 }
 
 // sole reports whether the interface has no other address of the family but virtual ones: removing this one could
@@ -250,6 +270,10 @@ func (b *book) lost(now time.Time, e *entry) {
 	e.losses = append(e.losses, now)
 	if len(e.losses) >= fightLimit {
 		e.fought = true
+		if u.inst.set.Static { // nobody asks for it anew
+			e.retryAt = now.Add(fightPause)
+			b.due(now, e)
+		}
 		b.tell(eventFought, e, nil)
 	}
 }
@@ -366,6 +390,9 @@ func (u *user) record() Addr {
 	r := u.address.record()
 	if u.inst.set.Owner {
 		r.Proto = 0 // a base address
+	}
+	if u.inst.set.Static {
+		r.Proto = ProtoStatic
 	}
 	return r
 }

@@ -18,6 +18,7 @@ import (
 // bench is a kernel and the hands to change it behind the manager's back.
 type bench interface {
 	host.Kernel
+	host.Tables
 	newLink(t *testing.T, name string)
 	removeLink(t *testing.T, name string)
 	setUp(t *testing.T, name string, up bool)
@@ -166,13 +167,13 @@ func conformErrors(t *testing.T, b bench) {
 	b.newLink(t, "tst0")
 	i := index(t, b, "tst0")
 	for _, p := range []string{"10.1.0.1/24", "2001:db8:1::1/64"} {
-		wantErr(t, b.DelAddress(i, pfx(p)), unix.EADDRNOTAVAIL, "removing a missing "+p)
+		wantErr(t, b.DelAddress(i, addr(p)), unix.EADDRNOTAVAIL, "removing a missing "+p)
 		must(t, b.AddAddress(i, addr(p)))
 		wantErr(t, b.AddAddress(i, addr(p)), unix.EEXIST, "adding a second "+p)
 		longer := netip.PrefixFrom(pfx(p).Addr(), pfx(p).Addr().BitLen())
-		wantErr(t, b.DelAddress(i, longer), unix.EADDRNOTAVAIL, "removing with another prefix length than "+p)
+		wantErr(t, b.DelAddress(i, host.Addr{Prefix: longer}), unix.EADDRNOTAVAIL, "removing with another prefix length than "+p)
 		wantErr(t, b.AddAddress(i+1000, addr(p)), unix.ENODEV, "adding to a missing interface")
-		wantErr(t, b.DelAddress(i+1000, pfx(p)), unix.ENODEV, "removing from a missing interface")
+		wantErr(t, b.DelAddress(i+1000, addr(p)), unix.ENODEV, "removing from a missing interface")
 	}
 	must(t, b.AddAddress(i, addr("10.1.0.1/32")))
 	wantErr(t, b.AddAddress(i, addr("2001:db8:1::1/128")), unix.EEXIST, "an IPv6 address with another length")
@@ -195,8 +196,8 @@ func conformSecondaries(t *testing.T, b bench) {
 10.2.0.1/24 dev tst0 proto 112
 10.1.0.2/24 dev tst0 proto 112 secondary
 10.1.0.3/24 dev tst0 proto 112 secondary`)
-	must(t, b.DelAddress(i, pfx("10.1.0.2/24")))
-	must(t, b.DelAddress(i, pfx("10.1.0.1/24")))
+	must(t, b.DelAddress(i, addr("10.1.0.2/24")))
+	must(t, b.DelAddress(i, addr("10.1.0.1/24")))
 	expect(t, dump(t, b, "tst0"), "10.1.0.4/32 dev tst0 proto 112\n10.2.0.1/24 dev tst0 proto 112")
 }
 
@@ -207,7 +208,7 @@ func conformPromotion(t *testing.T, b bench) {
 	for _, p := range []string{"10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/24"} {
 		must(t, b.AddAddress(i, addr(p)))
 	}
-	must(t, b.DelAddress(i, pfx("10.1.0.1/24")))
+	must(t, b.DelAddress(i, addr("10.1.0.1/24")))
 	expect(t, dump(t, b, "tst0"), "10.1.0.2/24 dev tst0 proto 112\n10.1.0.3/24 dev tst0 proto 112 secondary")
 }
 
@@ -268,7 +269,7 @@ func conformRecreated(t *testing.T, b bench) {
 		t.Error("the new interface has the old one's index")
 	}
 	expect(t, dump(t, b, "tst0"), "")
-	wantErr(t, b.DelAddress(old, pfx("10.1.0.1/32")), unix.ENODEV, "removing from the old interface")
+	wantErr(t, b.DelAddress(old, addr("10.1.0.1/32")), unix.ENODEV, "removing from the old interface")
 }
 
 // eventually waits up to 5 s, without a break of more than 1 ms between two looks.

@@ -34,7 +34,11 @@ func (b *book) sweep(now time.Time, s State, recorded map[key]bool) []Leftover {
 			k := key{dev, a.Prefix}
 			e := b.entries[k]
 			configured := e != nil && len(e.users) > 0 || b.otherwise(a) || b.otherLength(k)
-			if !configured && !recorded[k] || e != nil && e.active() != nil {
+			if e != nil && e.active() != nil { // a static one
+				e.ours = e.ours || recorded[k] && (!marks || marked(a.Proto))
+				continue
+			}
+			if !configured && !recorded[k] {
 				continue
 			}
 			f := Leftover{Dev: dev, Prefix: a.Prefix}
@@ -61,7 +65,7 @@ func (b *book) leftover(k key, a Addr, recorded, marks bool) (remove bool, reaso
 	switch {
 	case configured && e.owned():
 		return false, "it belongs to the owner of the virtual router (priority 255)"
-	case recorded && a.Proto == Proto:
+	case recorded && marked(a.Proto):
 		return true, "an earlier vipd added it (state file)"
 	case recorded && !marks:
 		return true, "an earlier vipd listed it in the state file"

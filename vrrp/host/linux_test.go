@@ -36,7 +36,7 @@ type seen struct {
 func newNode(t *testing.T, file string, buffer int) *node {
 	t.Helper()
 	n := &node{k: newReal(t).Netlink, j: &journal{}, file: file}
-	n.Manager = host.NewManager(n.k, file, n.j.callbacks(), nil)
+	n.Manager = host.NewManager(n.k, n.k, file, n.j.callbacks(), nil)
 	n.w = host.NewWatcher(n.k, func(s host.State) {
 		n.mu.Lock()
 		n.seen = append(n.seen, seen{s, time.Now()})
@@ -108,7 +108,7 @@ func (b realBench) quick(t *testing.T, dev, p string) time.Time {
 	t.Helper()
 	i := index(t, b, dev)
 	at := time.Now()
-	must(t, b.DelAddress(i, pfx(p)))
+	must(t, b.DelAddress(i, addr(p)))
 	return at
 }
 
@@ -222,7 +222,7 @@ func TestO23SweepAfterKill(t *testing.T) {
 
 	n = newNode(t, file, 0)
 	n.Configure([]host.Set{set("A", "10.9.0.100/32")})
-	found, err := n.Sweep()
+	found, _, err := n.Sweep()
 	must(t, err)
 	expect(t, dump(t, n.k, "eth0"), "10.9.0.11/24 dev eth0\n10.9.0.200/32 dev eth0 proto 112")
 	if len(found) != 4 {

@@ -27,6 +27,7 @@ const quiet = 10 * time.Second
 // block.
 type Manager struct {
 	kernel Kernel
+	tables Tables
 	file   stateFile
 	cb     Callbacks
 	log    *zap.Logger
@@ -48,6 +49,9 @@ type Manager struct {
 	logged      map[logKey]time.Time
 	fileFailed  bool
 	stateFailed bool
+	queried     bool // snapshots show routes and rules
+	fibFailed   bool
+	missing     []Missing // as told last
 	presentAt   time.Time // when the last first address was told; of Run's goroutine
 }
 
@@ -65,14 +69,14 @@ type note struct {
 	wanted  bool
 }
 
-// NewManager returns a manager of the kernel's addresses. stateFile is where it remembers what it added, for the next
+// NewManager returns a manager of the kernel's addresses, and of its routes and rules in tables. stateFile is where it remembers what it added, for the next
 // start after a crash; empty for nowhere. log may be nil.
-func NewManager(kernel Kernel, stateFilePath string, cb Callbacks, log *zap.Logger) *Manager {
+func NewManager(kernel Kernel, tables Tables, stateFilePath string, cb Callbacks, log *zap.Logger) *Manager {
 	if log == nil {
 		log = zap.NewNop()
 	}
 	return &Manager{
-		kernel: kernel, file: stateFile{stateFilePath}, cb: cb, log: log,
+		kernel: kernel, tables: tables, file: stateFile{stateFilePath}, cb: cb, log: log,
 		wake: make(chan struct{}, 1), progress: make(chan struct{}, 1),
 		book: newBook(), logged: map[logKey]time.Time{},
 	}
@@ -157,6 +161,7 @@ func (m *Manager) work(ctx context.Context) (wake time.Time) {
 		j := m.next()
 		m.report()
 		if j.kind == jobNone {
+			m.reportMissing()
 			return j.wake
 		}
 		m.do(j)
@@ -188,8 +193,10 @@ func (m *Manager) take() {
 		}
 	}
 	if seen != nil {
+		m.fibError(seen.fibErr)
 		m.book.state(now, *seen)
 	}
+	m.query()
 }
 
 func (m *Manager) next() job {
@@ -200,7 +207,7 @@ func (m *Manager) next() job {
 
 func (m *Manager) do(j job) {
 	if j.listing != nil {
-		m.list(j.listing)
+		m.list(j.listing, j.objects)
 	}
 	switch j.kind {
 	case jobRemove:
@@ -213,12 +220,14 @@ func (m *Manager) do(j job) {
 		m.read()
 	case jobRefuse:
 		m.protect(j)
+	case jobPaths:
+		m.paths(j)
 	}
 }
 
 // list writes the state file. A failure must not stop the addresses: it is logged once until it works again.
-func (m *Manager) list(items []item) {
-	err := m.file.write(items)
+func (m *Manager) list(items []item, objects []byte) {
+	err := m.file.write(items, objects)
 	if err != nil && !m.fileFailed {
 		m.log.Error("cannot remember which addresses were added: after a crash, addresses that are not configured any more would stay; check space and rights of "+m.file.dir(), zap.NamedError("err", err))
 	}
@@ -272,9 +281,10 @@ func (m *Manager) existing(j job) (*Addr, error) {
 // report calls the callbacks for what happened.
 func (m *Manager) report() {
 	m.mu.Lock()
-	events := m.book.events
+	events, paths := m.book.events, m.book.fib.Events()
 	m.book.events = nil
 	m.mu.Unlock()
+	m.reportPaths(paths)
 	for _, ev := range events {
 		m.logEvent(ev)
 		switch {

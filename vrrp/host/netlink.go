@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/host/fib"
 )
 
 // Attributes that the libraries do not name.
@@ -41,7 +42,10 @@ type Netlink struct {
 
 	rmu  sync.Mutex
 	r    *conn
+	f    *conn // reads routes and rules
 	good State // the last complete reading
+
+	tables atomic.Pointer[[]fib.Query] // what is to be read of routes
 }
 
 var _ Kernel = (*Netlink)(nil)
@@ -57,13 +61,22 @@ func OpenNetlink() (*Netlink, error) {
 		w.close()
 		return nil, err
 	}
-	return &Netlink{w: w, r: r}, nil
+	f, err := dial()
+	if err != nil {
+		w.close()
+		r.close()
+		return nil, err
+	}
+	// The kernel then filters; before Linux 4.20 it sends everything.
+	_ = unix.SetsockoptInt(f.sock.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1)
+	return &Netlink{w: w, r: r, f: f}, nil
 }
 
 // Close frees the sockets. No other method may be running.
 func (n *Netlink) Close() error {
 	n.w.close()
 	n.r.close()
+	n.f.close()
 	return nil
 }
 
@@ -91,15 +104,15 @@ func (n *Netlink) AddAddress(index int, a Addr) error {
 }
 
 // DelAddress implements Kernel.
-func (n *Netlink) DelAddress(index int, p netip.Prefix) error {
+func (n *Netlink) DelAddress(index int, a Addr) error {
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
 	n.writes.Add(1)
 	defer n.writes.Add(1)
 	req := nl.NewNetlinkRequest(unix.RTM_DELADDR, unix.NLM_F_ACK)
-	addAddress(req, index, Addr{Prefix: p})
+	addAddress(req, index, a)
 	if err := n.w.exchange(req, nil); err != nil {
-		return fmt.Errorf("removing address %s from interface %d: %w", p, index, err)
+		return fmt.Errorf("removing address %s from interface %d: %w", a.Prefix, index, err)
 	}
 	return nil
 }

@@ -42,7 +42,13 @@ func (n *Netlink) State() (State, error) {
 	case err != nil:
 		return State{}, fmt.Errorf("reading addresses: %w", err)
 	}
-	n.good = s
+	names := make(map[int]string, len(s.Links))
+	for name, l := range s.Links {
+		names[l.Index] = name
+	}
+	if s.FIB, s.fibErr = n.readFIB(names); s.fibErr == nil {
+		n.good = s
+	}
 	return s, nil
 }
 
@@ -108,6 +114,7 @@ func parseLink(body []byte) *Link {
 				l.Group = binary.NativeEndian.Uint32(v)
 			}
 		case unix.IFLA_LINKINFO:
+			l.VRFTable = vrfTable(v)
 			l.Kind, l.Private = linkKind(v)
 		}
 	})
@@ -140,6 +147,25 @@ func linkKind(info []byte) (kind string, private bool) {
 		}
 	})
 	return kind, private
+}
+
+// vrfTable reads the routing table of a VRF out of the interface's description, 0 for
+// other kinds.
+func vrfTable(info []byte) (table uint32) {
+	kind := ""
+	attributes(info, func(typ uint16, v []byte) {
+		switch {
+		case typ == unix.IFLA_INFO_KIND:
+			kind = unix.ByteSliceToString(v)
+		case typ == unix.IFLA_INFO_DATA && kind == "vrf":
+			attributes(v, func(typ uint16, v []byte) {
+				if typ == nl.IFLA_VRF_TABLE {
+					table = number32(v)
+				}
+			})
+		}
+	})
+	return table
 }
 
 // forwarding6 reads net.ipv6.conf.IFACE.forwarding out of the interface's description: the first of its IPv6

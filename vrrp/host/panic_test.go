@@ -13,7 +13,7 @@ func TestReleaseAfterPanic(t *testing.T) {
 	k := hosttest.New()
 	k.NewLink("eth0")
 	must(t, k.Add("eth0", foreign("10.9.0.11/24")))
-	m := host.NewManager(k, "", host.Callbacks{Present: func(string, host.Address, *host.Link) { panic("a fault") }}, nil)
+	m := host.NewManager(k, k, "", host.Callbacks{Present: func(string, host.Address, *host.Link) { panic("a fault") }}, nil)
 	m.Configure([]host.Set{set("A", "10.9.0.100/32", "10.9.0.101/32")})
 	s, err := k.State()
 	must(t, err)

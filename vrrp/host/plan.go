@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"vipd/vrrp/firewall"
+	"vipd/vrrp/host/fib"
 )
 
 type jobKind uint8
@@ -18,6 +19,7 @@ const (
 	jobList                   // write the state file
 	jobRefuse                 // have the shield refuse these addresses and no others
 	jobRead                   // read the kernel: a write is not confirmed yet
+	jobPaths                  // change routes and rules
 )
 
 // job is the next thing that the worker has to do.
@@ -29,6 +31,8 @@ type job struct {
 	links   []int // interfaces of the removals, as entries
 	debts   []bystander
 	refused []firewall.Address
+	steps   []fib.Step
+	objects []byte // routes and rules, as listing
 	listing []item // write this to the state file first; nil: no need
 	wake    time.Time
 }
@@ -43,6 +47,9 @@ type item struct {
 // follow.
 func (b *book) next(now time.Time) job {
 	b.wakeRetries(now)
+	if steps := b.fib.Urgent(now, b.env(), pathBatch); len(steps) > 0 {
+		return job{kind: jobPaths, steps: steps}
+	}
 	if j, ok := b.nextRemoval(now); ok {
 		return j
 	}
@@ -55,8 +62,11 @@ func (b *book) next(now time.Time) job {
 	if j, ok := b.nextAddition(now); ok {
 		return j
 	}
-	if b.unlisted && b.last.Links != nil {
-		return job{kind: jobList, listing: b.list()}
+	if j, ok := b.nextPaths(now); ok {
+		return j
+	}
+	if (b.unlisted || b.fib.Changed()) && b.last.Links != nil {
+		return job{kind: jobList, listing: b.list(), objects: b.objects()}
 	}
 	return b.rest(now)
 }
@@ -89,6 +99,9 @@ func (b *book) rest(now time.Time) job {
 	for _, o := range b.debts {
 		earlier(o.retryAt)
 	}
+	if t := b.fib.Wake(now); !t.IsZero() {
+		earlier(t)
+	}
 	return job{wake: wake}
 }
 
@@ -103,6 +116,9 @@ func (b *book) wakeRetries(now time.Time) {
 	})
 	for _, e := range due {
 		e.waiting = false
+		if u := e.active(); e.fought && u != nil && u.inst.set.Static {
+			e.fought, e.losses = false, nil
+		}
 		b.evaluate(now, e)
 	}
 }
@@ -160,7 +176,7 @@ func (b *book) nextAddition(now time.Time) (job, bool) {
 		}
 		j := job{kind: jobAdd, entries: []*entry{e}, index: b.last.Links[e.dev].Index, rec: u.record()}
 		if !e.listed {
-			j.listing = b.list()
+			j.listing, j.objects = b.list(), b.objects()
 		}
 		e.rec = j.rec
 		return j, true

@@ -2,11 +2,14 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
+
+	"vipd/vrrp/host/fib"
 )
 
 // sweepReads is how often Sweep tries to read a kernel that changes all the time.
@@ -16,11 +19,11 @@ const sweepReads = 10
 // first advert is sent; it returns when the addresses are gone. The error says that the kernel could not be read; an
 // unreadable state file is only logged. An address that the kernel would not remove is tried again by Run and shown in
 // Status.
-func (m *Manager) Sweep() (found []Leftover, err error) {
+func (m *Manager) Sweep() (found []Leftover, paths []fib.Leftover, err error) {
 	m.turn.Lock()
 	defer m.turn.Unlock()
 	m.take()
-	recorded, err := m.file.read()
+	recorded, objects, err := m.file.read()
 	if err != nil {
 		m.log.Warn("going on without the list of addresses that an earlier vipd added: those that are not configured any more may stay: compare ip addr with the configuration", zap.NamedError("err", err))
 	}
@@ -32,7 +35,10 @@ func (m *Manager) Sweep() (found []Leftover, err error) {
 		time.Sleep(backoffMin)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for addresses left behind: %w", err)
+		return nil, nil, fmt.Errorf("looking for addresses left behind: %w", err)
+	}
+	if paths, err = m.sweepPaths(s, objects); err != nil {
+		return nil, nil, err
 	}
 	m.mu.Lock()
 	found = m.book.sweep(time.Now(), s, recorded)
@@ -47,6 +53,50 @@ func (m *Manager) Sweep() (found []Leftover, err error) {
 		m.remove(j)
 	}
 	m.report()
+	return found, paths, nil
+}
+
+// sweepPaths removes routes and rules that an earlier vipd left behind, before the
+// addresses that they may depend on.
+func (m *Manager) sweepPaths(s State, recorded []fib.Object) ([]fib.Leftover, error) {
+	m.mu.Lock()
+	m.book.last, m.book.has = s, nil
+	queries := m.book.fib.All(recorded, m.book.env())
+	any := m.book.fib.Any()
+	m.mu.Unlock()
+	if !any && len(recorded) == 0 {
+		return nil, nil
+	}
+	if queries == nil {
+		queries = []fib.Query{}
+	}
+	m.tables.Tables(queries)
+	full, err := m.kernel.State()
+	for range sweepReads {
+		if err == nil && full.fibErr == nil && full.FIB != nil {
+			break
+		}
+		time.Sleep(backoffMin)
+		full, err = m.kernel.State()
+	}
+	if err = errors.Join(err, full.fibErr); err != nil || full.FIB == nil {
+		return nil, fmt.Errorf("looking for routes and rules left behind: %w", err)
+	}
+	m.mu.Lock()
+	found := m.book.fib.Sweep(full.FIB, recorded, m.book.env())
+	m.mu.Unlock()
+	for {
+		m.mu.Lock()
+		steps := m.book.fib.Urgent(time.Now(), m.book.env(), pathBatch)
+		m.mu.Unlock()
+		if len(steps) == 0 {
+			break
+		}
+		m.paths(job{steps: steps})
+	}
+	m.mu.Lock()
+	m.query()
+	m.mu.Unlock()
 	return found, nil
 }
 
@@ -103,12 +153,13 @@ func (m *Manager) left() []string {
 	for _, o := range m.book.debts {
 		names = append(names, fmt.Sprintf("missing still: %s on %s, which is not ours and went with one of ours", o.prefix, o.dev))
 	}
+	names = append(names, m.book.fib.Outstanding()...)
 	if len(names) == 0 {
 		if s := m.book.guard.pending(); s != "" {
 			names = append(names, s)
 		}
 	}
-	if len(names) == 0 && m.book.unlisted {
+	if len(names) == 0 && (m.book.unlisted || m.book.fib.Changed()) {
 		names = append(names, m.file.path)
 	}
 	return names

@@ -35,7 +35,7 @@ func (m *Manager) remove(j job) {
 	m.mu.Unlock()
 	errs := make([]error, len(j.entries))
 	for i, e := range j.entries {
-		errs[i] = m.kernel.DelAddress(j.links[i], e.prefix)
+		errs[i] = m.kernel.DelAddress(j.links[i], Addr{Prefix: e.prefix, Peer: e.rec.Peer})
 	}
 	m.restore(others)
 

@@ -105,7 +105,7 @@ func foreign(s string) host.Addr {
 
 func (r *rig) start() {
 	r.j = &journal{}
-	r.Manager = host.NewManager(r.k, r.file, r.j.callbacks(), nil)
+	r.Manager = host.NewManager(r.k, r.k, r.file, r.j.callbacks(), nil)
 	m := r.Manager
 	r.k.OnChange(func() {
 		if s, err := r.k.State(); err == nil {

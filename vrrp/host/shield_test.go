@@ -81,7 +81,7 @@ func newShieldRig(t *testing.T, secret func(netip.Addr) bool) *shieldRig {
 	t.Helper()
 	r := newRig(t)
 	w := &watchedKernel{Kernel: r.k, secret: secret}
-	r.Manager = host.NewManager(w, r.file, r.j.callbacks(), nil)
+	r.Manager = host.NewManager(w, w, r.file, r.j.callbacks(), nil)
 	r.SetShield(w)
 	m := r.Manager
 	r.k.OnChange(func() {

@@ -8,11 +8,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/host/fib"
 )
 
 // Proto is the IFA_PROTO value that marks an address as a virtual one: 112, the protocol number of VRRP
 // (RFC 9568 §5.1.1.4).
 const Proto uint8 = 112
+
+// ProtoStatic marks an address that vipd keeps in every state: unlike a virtual one, the
+// machine has it for itself.
+const ProtoStatic uint8 = 113
 
 // Addr is one address as the kernel has it.
 type Addr struct {
@@ -43,6 +49,7 @@ type Link struct {
 	Running     bool   // has carrier and is operational: IFF_RUNNING and IFF_LOWER_UP
 	Loopback    bool
 	NoARP       bool
+	VRFTable    uint32 // of a VRF: its routing table
 	Forwarding6 bool   // forwards IPv6: the Router flag of its neighbour advertisements (RFC 4861 §4.4)
 	Addrs       []Addr // in the kernel's order: the primary address of a subnet comes before its secondaries
 
@@ -59,6 +66,11 @@ type State struct {
 
 	// At is when the reading of the addresses began: every change the kernel had acknowledged before At is in.
 	At time.Time
+
+	// FIB is what was asked for of routes and rules; nil: nothing, or it could not be
+	// read.
+	FIB    *fib.State
+	fibErr error
 
 	// read is when the reading as a whole began. It is later than At when the addresses are those of an earlier
 	// reading because the kernel changed them faster than they could be read.
@@ -97,7 +109,7 @@ func (s State) find(dev string, p netip.Prefix) *Addr {
 
 // Equal reports whether two snapshots show the same; the time of reading and running lifetimes do not count.
 func (s State) Equal(o State) bool {
-	return maps.EqualFunc(s.Links, o.Links, func(a, b *Link) bool { return a == b || a.equal(b) })
+	return s.FIB.Equal(o.FIB) && maps.EqualFunc(s.Links, o.Links, func(a, b *Link) bool { return a == b || a.equal(b) })
 }
 
 // ByIndex returns the interface with this index, or nil.
@@ -197,20 +209,37 @@ func (l *Link) own(skip func(netip.Addr) bool) []ownAddr {
 func (l *Link) equal(o *Link) bool {
 	return l.Name == o.Name && l.Index == o.Index && l.MAC == o.MAC && l.MTU == o.MTU && l.Up == o.Up &&
 		l.Running == o.Running && l.Loopback == o.Loopback && l.NoARP == o.NoARP &&
-		l.Forwarding6 == o.Forwarding6 && l.Kind == o.Kind && l.Parent == o.Parent && l.Private == o.Private &&
+		l.Forwarding6 == o.Forwarding6 && l.VRFTable == o.VRFTable && l.Kind == o.Kind && l.Parent == o.Parent && l.Private == o.Private &&
 		l.Alias == o.Alias && l.Group == o.Group && slices.EqualFunc(l.Addrs, o.Addrs, Addr.equal)
 }
 
 // same reports whether two records ask the kernel for the same.
 func (a Addr) same(b Addr) bool {
-	const asked = unix.IFA_F_NOPREFIXROUTE
-	if a.Prefix != b.Prefix || a.Flags&asked != b.Flags&asked {
+	asked := uint32(unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN)
+	if a.Prefix.Addr().Is6() {
+		asked |= unix.IFA_F_HOMEADDRESS | unix.IFA_F_MANAGETEMPADDR
+	}
+	if a.Prefix != b.Prefix || a.Peer != b.Peer || a.Flags&asked != b.Flags&asked || marked(a.Proto) && marked(b.Proto) && a.Proto != b.Proto {
 		return false
 	}
 	if a.Prefix.Addr().Is6() { // its scope follows from the address
-		return (a.PreferredLft == 0) == (b.PreferredLft == 0)
+		return a.lifetime() == b.lifetime()
 	}
-	return a.Label == b.Label && a.Scope == b.Scope && a.Broadcast == b.Broadcast
+	return a.lifetime() == b.lifetime() && a.Label == b.Label && a.Scope == b.Scope && a.Broadcast == b.Broadcast
+}
+
+// marked reports whether an address carries a mark of vipd.
+func marked(proto uint8) bool { return proto == Proto || proto == ProtoStatic }
+
+// lifetime says which of the three kinds of preferred lifetime the address has.
+func (a Addr) lifetime() int {
+	switch a.PreferredLft {
+	case 0:
+		return 0
+	case forever:
+		return 2
+	}
+	return 1
 }
 
 func (a Addr) equal(b Addr) bool {

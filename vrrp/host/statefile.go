@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"vipd/vrrp/host/fib"
 )
 
 // stateFile remembers across a crash which addresses vipd added. It is written before the kernel is, so that it may
@@ -17,40 +19,41 @@ type stateFile struct {
 
 // document is the file's content.
 type document struct {
-	Version   int    `json:"version"`
-	Addresses []item `json:"addresses"`
+	Version   int          `json:"version"`
+	Addresses []item       `json:"addresses"`
+	Objects   []fib.Object `json:"objects,omitempty"`
 }
 
 const stateVersion = 1
 
 // read returns what the file lists; no file is an empty list.
-func (f stateFile) read() (map[key]bool, error) {
+func (f stateFile) read() (map[key]bool, []fib.Object, error) {
 	keys := map[key]bool{}
 	if f.path == "" {
-		return keys, nil
+		return keys, nil, nil
 	}
 	b, err := os.ReadFile(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return keys, nil
+		return keys, nil, nil
 	}
 	if err != nil {
-		return keys, fmt.Errorf("reading the list of added addresses: %w", err)
+		return keys, nil, fmt.Errorf("reading the list of added addresses: %w", err)
 	}
 	var d document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return keys, fmt.Errorf("reading the list of added addresses in %s: %w", f.path, err)
+		return keys, nil, fmt.Errorf("reading the list of added addresses in %s: %w", f.path, err)
 	}
 	if d.Version != stateVersion {
-		return keys, fmt.Errorf("reading the list of added addresses in %s: version %d is not known", f.path, d.Version)
+		return keys, nil, fmt.Errorf("reading the list of added addresses in %s: version %d is not known", f.path, d.Version)
 	}
 	for _, it := range d.Addresses {
 		keys[key{it.Interface, it.Address}] = true
 	}
-	return keys, nil
+	return keys, d.Objects, nil
 }
 
 // write replaces the file in one step. It does not sync: after a crash of the machine itself no address is left.
-func (f stateFile) write(items []item) error {
+func (f stateFile) write(items []item, objects []byte) error {
 	if f.path == "" {
 		return nil
 	}
@@ -72,7 +75,11 @@ func (f stateFile) write(items []item) error {
 		b = it.Address.AppendTo(b)
 		b = append(b, `"}`...)
 	}
-	b = append(b, "\n]}\n"...)
+	b = append(b, "\n]"...)
+	if len(objects) > 0 {
+		b = append(append(b, ",\n\"objects\":"...), objects...)
+	}
+	b = append(b, "}\n"...)
 	tmp := f.path + ".new"
 	err := writeNew(tmp, b)
 	if errors.Is(err, fs.ErrNotExist) { // somebody cleared /run

@@ -80,14 +80,14 @@ func (c sweepCase) run(t *testing.T) {
 	if c.recorded {
 		must(t, os.WriteFile(file, []byte(`{"version":1,"addresses":[{"interface":"`+c.dev+`","address":"`+c.found.Prefix.String()+`"}]}`), 0o600))
 	}
-	m := host.NewManager(k, file, host.Callbacks{}, nil)
+	m := host.NewManager(k, k, file, host.Callbacks{}, nil)
 	s := host.Set{Instance: "A", Interface: "eth0", Owner: c.owner}
 	if c.vip != "" {
 		s.Addresses = []host.Address{{Prefix: pfx(c.vip), Dev: c.vipDev}}
 	}
 	m.Configure([]host.Set{s})
 	k.Fail(hosttest.OpState, netip.Prefix{}, 3, unix.EBUSY) // read again
-	found, err := m.Sweep()
+	found, _, err := m.Sweep()
 	must(t, err)
 	if got := k.Has(c.dev, c.found.Prefix); got == c.removed {
 		t.Errorf("after the sweep the address is there: %v; report %v", got, found)
@@ -117,7 +117,7 @@ func TestO23LeftBehindAfterKill(t *testing.T) {
 
 		r.start()
 		r.Configure([]host.Set{set("A", "10.9.0.101/32")})
-		found, err := r.Sweep()
+		found, _, err := r.Sweep()
 		must(t, err)
 		if len(found) != 3 {
 			t.Errorf("found %v", found)
@@ -202,7 +202,7 @@ func TestStateFileFailureIsSurvived(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "file")
 		must(t, os.WriteFile(dir, nil, 0o600)) // a file where the directory should be
 		r.j = &journal{}
-		r.Manager = host.NewManager(r.k, filepath.Join(dir, "addresses.json"), r.j.callbacks(), zap.New(core))
+		r.Manager = host.NewManager(r.k, r.k, filepath.Join(dir, "addresses.json"), r.j.callbacks(), zap.New(core))
 		r.run()
 		r.Configure([]host.Set{set("A", "10.9.0.100/32")})
 		for range 3 {
@@ -223,9 +223,9 @@ func TestStateFileFailureIsSurvived(t *testing.T) {
 
 		bad := filepath.Join(t.TempDir(), "addresses.json")
 		must(t, os.WriteFile(bad, []byte("{"), 0o600))
-		m := host.NewManager(r.k, bad, host.Callbacks{}, zap.New(core))
+		m := host.NewManager(r.k, r.k, bad, host.Callbacks{}, zap.New(core))
 		m.Configure([]host.Set{set("A", "10.9.0.100/32")})
-		found, err := m.Sweep()
+		found, _, err := m.Sweep()
 		must(t, err)
 		if len(found) != 1 || r.k.Has("eth0", pfx("10.9.0.100/32")) || logs.FilterMessageSnippet("going on without the list").Len() != 1 {
 			t.Errorf("a broken state file: found %v, log %v", found, logs.All())
@@ -239,7 +239,7 @@ func TestOwnersAddressStays(t *testing.T) {
 		s := set("A", "10.9.0.11/24", "10.9.0.12/32")
 		s.Owner = true
 		r.Configure([]host.Set{s})
-		found, err := r.Sweep()
+		found, _, err := r.Sweep()
 		must(t, err)
 		if len(found) != 1 || found[0].Removed {
 			t.Errorf("found %v", found)

@@ -84,6 +84,9 @@ func (w *Watcher) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if k, ok := w.kernel.(interface{ relevant(message) bool }); ok {
+		sub.relevant = k.relevant
+	}
 	defer sub.file.Close()
 	stop := context.AfterFunc(ctx, func() { _ = sub.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -126,7 +129,7 @@ func (w *Watcher) read() bool {
 		w.last = s
 		w.publish(s)
 	}
-	return !s.At.Before(s.began())
+	return !s.At.Before(s.began()) && !errors.Is(s.fibErr, errInterrupted)
 }
 
 // sleep waits for d and reports whether ctx is still good.
@@ -144,13 +147,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// subscription is a socket that gets the events. Their content is of no interest.
+// subscription is a socket that gets the events. Of most their content is of no interest.
 type subscription struct {
-	file *os.File
-	buf  []byte
+	file     *os.File
+	buf      []byte
+	relevant func(message) bool // of those about routes and rules; nil: none is
 }
 
-// subscribe asks for events about links, addresses and the IPv6 forwarding setting.
+// subscribe asks for events about links, addresses, routes, rules and the IPv6 forwarding setting.
 func subscribe(buffer int) (*subscription, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -159,7 +163,8 @@ func subscribe(buffer int) (*subscription, error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer) // without CAP_NET_ADMIN: what is allowed
 	}
-	groups := []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_NETCONF}
+	groups := []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_NETCONF,
+		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE}
 	sa := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	for _, g := range groups {
 		sa.Groups |= 1 << (g - 1)
@@ -168,16 +173,43 @@ func subscribe(buffer int) (*subscription, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("subscribing to netlink events: %w", err)
 	}
-	return &subscription{os.NewFile(uintptr(fd), "netlink events"), make([]byte, receiveBuffer)}, nil
+	return &subscription{file: os.NewFile(uintptr(fd), "netlink events"), buf: make([]byte, receiveBuffer)}, nil
 }
 
-// wait returns after an event, or with the error of a lost one.
-func (s *subscription) wait() error { return s.receive(true) }
+// wait returns after an event that matters, or with the error of a lost one.
+func (s *subscription) wait() error {
+	for {
+		n, err := s.receive(true)
+		if err != nil || s.matters(s.buf[:n]) {
+			return err
+		}
+	}
+}
+
+// matters reports whether any of the messages is a reason to read again.
+func (s *subscription) matters(b []byte) bool {
+	for len(b) >= unix.SizeofNlMsghdr {
+		m, rest, ok := cutMessage(b)
+		if !ok {
+			return true
+		}
+		switch m.typ {
+		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.RTM_NEWRULE, unix.RTM_DELRULE:
+			if s.relevant != nil && s.relevant(m) {
+				return true
+			}
+		default:
+			return true
+		}
+		b = rest
+	}
+	return false
+}
 
 // drain takes the events that are there. The sender never waits for us: what does not fit is lost, with an error.
 func (s *subscription) drain() error {
 	for range drainLimit {
-		err := s.receive(false)
+		_, err := s.receive(false)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return nil
@@ -188,21 +220,21 @@ func (s *subscription) drain() error {
 	return nil
 }
 
-func (s *subscription) receive(block bool) error {
+func (s *subscription) receive(block bool) (n int, err error) {
 	raw, err := s.file.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("receiving netlink events: %w", err)
+		return 0, fmt.Errorf("receiving netlink events: %w", err)
 	}
 	var got error
 	err = raw.Read(func(fd uintptr) bool {
-		_, _, got = unix.Recvfrom(int(fd), s.buf, 0)
+		n, _, got = unix.Recvfrom(int(fd), s.buf, 0)
 		return !block || !errors.Is(got, unix.EAGAIN)
 	})
 	if errors.Is(got, unix.EINTR) {
-		return nil
+		return 0, nil
 	}
 	if err = errors.Join(err, got); err != nil {
-		return fmt.Errorf("receiving netlink events: %w", err)
+		return 0, fmt.Errorf("receiving netlink events: %w", err)
 	}
-	return nil
+	return n, nil
 }

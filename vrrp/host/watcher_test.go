@@ -149,7 +149,7 @@ func TestO18LostAgainBeforeTheNextReading(t *testing.T) {
 	real := newReal(t).Netlink
 	g := &gate{Kernel: real}
 	j := &journal{}
-	m := host.NewManager(real, "", j.callbacks(), nil)
+	m := host.NewManager(real, real, "", j.callbacks(), nil)
 	away := make(chan struct{}, 100)
 	vip := pfx("10.9.0.100/32")
 	w := host.NewWatcher(g, func(s host.State) {
@@ -233,7 +233,7 @@ func TestStateIsNeverPartial(t *testing.T) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			for _, p := range []string{"10.7.0.1/32", "10.8.0.1/32"} {
-				_ = b.DelAddress(i, pfx(p))
+				_ = b.DelAddress(i, addr(p))
 				_ = b.AddAddress(i, addr(p))
 			}
 		}

@@ -24,6 +24,12 @@ func (b *book) configure(now time.Time, sets []Set) {
 			in.wanted = true
 			begun = append(begun, in)
 		}
+		if set.Static && !b.closed {
+			in.wanted = true
+			if o == nil {
+				begun = append(begun, in)
+			}
+		}
 		delete(b.early, set.Instance)
 		b.instances[set.Instance] = in
 		b.order = append(b.order, in)
@@ -42,6 +48,7 @@ func (b *book) configure(now time.Time, sets []Set) {
 			e.stale = !e.rec.same(u.record())
 		}
 	}
+	b.configurePaths(sets)
 	b.unlisted, b.guard.dirty = true, true
 	b.judge()
 	b.evaluateAll(now)
@@ -81,7 +88,9 @@ func (b *book) use(in *instance, a Address, told map[telling]bool) {
 	}
 	u := &user{inst: in, entry: e, address: a, told: told[telling{e.key, in.set.Instance}]}
 	e.users, in.users = append(e.users, u), append(in.users, u)
-	b.vips[a.Prefix.Addr()] = true
+	if !in.set.Static {
+		b.vips[a.Prefix.Addr()] = true
+	}
 }
 
 // entry returns the entry of k, a new one if need be, with what the newest snapshot knows of it.
@@ -100,6 +109,7 @@ func (b *book) entry(k key) *entry {
 // want notes whether the instance's addresses shall be there.
 func (b *book) want(now time.Time, name string, wanted bool) {
 	wanted = wanted && !b.closed
+	b.fib.Want(name, wanted)
 	in := b.instances[name]
 	if in == nil {
 		b.early[name] = wanted
@@ -167,6 +177,7 @@ func (u *user) begin() {
 
 func (b *book) release(now time.Time) {
 	b.closed = true
+	b.fib.Release()
 	clear(b.early)
 	for name := range b.instances {
 		b.want(now, name, false)

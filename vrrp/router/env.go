@@ -198,9 +198,10 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 	if reason := r.blocked[in.cfg.Name]; reason != "" {
 		fault("%s", reason)
 	}
+	env.Faults = append(env.Faults, r.hindered[in.cfg.Name]...)
 	if !in.foughtUntil.IsZero() {
-		fault("VIP fought over: %s was removed by others again and again; next try at %s",
-			in.foughtVIP, in.foughtUntil.Format(time.TimeOnly))
+		fault("%s fought over: %s was removed by others again and again; next try at %s",
+			in.foughtKind, in.foughtOver, in.foughtUntil.Format(time.TimeOnly))
 	}
 	return env
 }

@@ -214,8 +214,8 @@ func TestFought(t *testing.T) {
 		n.add("d2", "10.9.0.2", config(100))
 		n.run(5 * time.Second)
 		d1.take()
-		d1.router.Fought("VI_1", "10.9.0.100")
-		d1.router.Fought("VI_9", "10.9.0.100") // no such instance
+		d1.router.Fought("VI_1", "VIP", "10.9.0.100")
+		d1.router.Fought("VI_9", "VIP", "10.9.0.100") // no such instance
 		n.run(29999 * time.Millisecond)
 		d1.wantState(vrrp.Fault, "VIP fought over: 10.9.0.100")
 		n.wantOwners("d2")
@@ -233,7 +233,7 @@ func TestFought(t *testing.T) {
 func TestFoughtWithNothingElseDue(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		d1 := n.add("d1", "10.9.0.1", config(200, func(in *Instance) { in.TrackScripts = []Track{{Name: "chk"}} }))
-		d1.router.Fought("VI_1", "10.9.0.100")
+		d1.router.Fought("VI_1", "VIP", "10.9.0.100")
 		n.run(29 * time.Second)
 		d1.wantState(vrrp.Fault, "VIP fought over")
 		n.run(time.Second)

@@ -115,7 +115,7 @@ func (s *groupScenario) run(t *testing.T, d *datadriven.TestData) string {
 	case "script":
 		s.nodes[name].router.TrackResult("chk", d.CmdArgs[1].Key == "good")
 	case "fought":
-		s.nodes[name].router.Fought(d.CmdArgs[1].Key, "10.9.0.100")
+		s.nodes[name].router.Fought(d.CmdArgs[1].Key, "VIP", "10.9.0.100")
 	case "stop":
 		s.nodes[name].kill()
 	case "pass":

@@ -25,7 +25,8 @@ type instance struct {
 	weights []string      // trackers whose weight is in force
 
 	foughtUntil time.Time
-	foughtVIP   string
+	foughtKind  string
+	foughtOver  string
 	mismatch    bool      // the last advert listed other addresses, and that was noted
 	listenUntil time.Time // a late tick waits until then for adverts in the sockets
 	reasserted  time.Time // last burst that a losing advert led to, its own or one of its group's

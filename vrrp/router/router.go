@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -58,8 +59,9 @@ type Router struct {
 	own       map[netip.Addr]struct{}
 	endpoints []Endpoint
 	socketErr map[string]error
-	retryAt   time.Time // next Sync after an error; zero: none
-	next      time.Time // no instance wants anything before; zero: never
+	retryAt   time.Time           // next Sync after an error; zero: none
+	next      time.Time           // no instance wants anything before; zero: never
+	hindered  map[string][]string // told from outside, by instance
 	stopped   bool
 	limit     limiter
 }
@@ -177,12 +179,12 @@ func (r *Router) SocketsChanged() {
 	})
 }
 
-// Fought tells that others keep removing vip, an address of the instance: the
-// instance goes to FAULT and tries again after 30 s.
-func (r *Router) Fought(instance, vip string) {
+// Fought tells that others keep removing something of the instance, which kind names
+// ("VIP", "route", "rule"): the instance goes to FAULT and tries again after 30 s.
+func (r *Router) Fought(instance, kind, what string) {
 	r.post(func() {
 		if in, ok := r.byName[instance]; ok {
-			in.foughtUntil, in.foughtVIP = time.Now().Add(fightHold), vip
+			in.foughtUntil, in.foughtKind, in.foughtOver = time.Now().Add(fightHold), kind, what
 			r.wake(in.foughtUntil)
 			r.updateGroup(in)
 		}
@@ -195,6 +197,16 @@ func (r *Router) Fought(instance, vip string) {
 func (r *Router) Block(reasons map[string]string) {
 	r.post(func() {
 		r.blocked = reasons
+		r.refresh()
+	})
+}
+
+// Hinder says, by instance, what keeps instances from taking part beside all that the
+// router knows itself. It replaces what was said before.
+func (r *Router) Hinder(reasons map[string][]string) {
+	reasons = maps.Clone(reasons)
+	r.post(func() {
+		r.hindered = reasons
 		r.refresh()
 	})
 }

@@ -49,7 +49,7 @@ func (r *Router) tick(now time.Time) {
 	}
 	for _, in := range r.list {
 		if !in.foughtUntil.IsZero() && !now.Before(in.foughtUntil) {
-			in.foughtUntil, in.foughtVIP = time.Time{}, ""
+			in.foughtUntil, in.foughtKind, in.foughtOver = time.Time{}, "", ""
 			r.updateGroup(in)
 		}
 	}

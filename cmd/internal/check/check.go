@@ -67,13 +67,16 @@ func namespaces(p conf.Place) []string {
 // links compares the configuration with the interfaces that vipd will see.
 func links(cfg *conf.Config) []string {
 	var state host.State
+	var out []string
 	look := func() error {
 		kernel, err := host.OpenNetlink()
 		if err != nil {
 			return err
 		}
 		defer kernel.Close()
-		state, err = kernel.State()
+		if state, err = kernel.State(); err == nil {
+			out = append(interfaces(cfg, state), paths(cfg, state, direct)...)
+		}
 		return err
 	}
 	var err error
@@ -85,7 +88,7 @@ func links(cfg *conf.Config) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("the interfaces of this machine could not be read: %v", err)}
 	}
-	return append(interfaces(cfg, state), virtualMACs(cfg, state, os.DirFS("/"))...)
+	return append(out, virtualMACs(cfg, state, os.DirFS("/"))...)
 }
 
 // commands looks at the programs that the configuration names.

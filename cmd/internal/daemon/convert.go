@@ -81,7 +81,8 @@ func routerTracks(refs []conf.TrackRef) []router.Track {
 }
 
 func hostSets(cfg *conf.Config) []host.Set {
-	out := make([]host.Set, 0, len(cfg.Instances))
+	out := make([]host.Set, 0, 1+len(cfg.Instances))
+	out = append(out, staticSet(cfg))
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
 		set := host.Set{Instance: c.Name, Interface: c.Interface, IPv6: c.IPv6, Owner: c.Priority == vrrp.OwnerPriority, NoAccept: c.NoAccept}
@@ -90,6 +91,7 @@ func hostSets(cfg *conf.Config) []host.Set {
 				set.Addresses = append(set.Addresses, hostAddress(v))
 			}
 		}
+		set.Paths = hostPaths(c.Routes, c.Rules)
 		out = append(out, set)
 	}
 	return out
@@ -106,6 +108,7 @@ func hostAddress(v conf.VIP) host.Address {
 	return host.Address{
 		Prefix: v.Prefix, Dev: v.On(), Label: v.Label, Scope: scope, Broadcast: v.Broadcast,
 		NoPrefixRoute: v.NoPrefixRoute, NoTrack: v.NoTrack, Deprecated: v.Deprecated,
+		PreferredLft: v.PreferredLft, Peer: v.Peer, DAD: v.DAD, Flags: addressFlags(v),
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -30,15 +30,13 @@ import (
 	"vipd/ipvs/reconcile"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/fib"
+	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
 	"vipd/vrrp/track"
 )
-
-// stopTables bounds the removal of IPVS services at stop. Addresses have a
-// bound of their own (host.Manager.Release).
-const stopTables = 2 * time.Second
 
 // leftoverLines is how many addresses of a crashed predecessor are named in the log.
 const leftoverLines = 20
@@ -94,6 +92,8 @@ type Daemon struct {
 	table      *reconcile.Reconciler
 	balance    *balancer
 	feed       *feed
+	settings   *sysctl.Keeper
+	lacking    atomic.Pointer[[]host.Missing] // static objects that are missing now
 
 	reloads  chan reloadRequest
 	stopping chan struct{} // closed when no more reloads are taken
@@ -203,10 +203,13 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.observer = newObserver(log, d.notify)
 	d.observer.alerts = &alerts{post: d.mail.Send}
 	d.engine = engine.New(d.frames, log)
-	d.manager = host.NewManager(d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
-		Present: func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
-		Lost:    func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
-		Fought:  func(instance string, a host.Address) { d.router.Fought(instance, a.Prefix.Addr().String()) },
+	d.settings = sysctl.New("/proc/sys", filepath.Join(d.opts.StateDir, "sysctls.json"))
+	d.manager = host.NewManager(d.netlink, d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
+		Present:    func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
+		Lost:       func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },
+		Fought:     func(instance string, a host.Address) { d.router.Fought(instance, "VIP", a.Prefix.Addr().String()) },
+		FoughtPath: func(instance string, o fib.Object) { d.router.Fought(instance, o.Kind(), o.String()) },
+		Missing:    d.missing,
 	}, log)
 	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
@@ -225,7 +228,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts = d.observer.alerts
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
-	d.feed = &feed{vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine}
+	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine}
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
 
@@ -253,9 +256,16 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 	sets := hostSets(cfg)
 	d.feed.SetVIPs(sets)
 	d.manager.Configure(sets)
-	leftovers, err := d.manager.Sweep()
+	leftovers, paths, err := d.manager.Sweep()
 	if err != nil {
-		return fmt.Errorf("looking for addresses left by a crash: %w", err)
+		return fmt.Errorf("looking for what a crash left: %w", err)
+	}
+	d.settle(cfg)
+	for _, l := range paths[:min(len(paths), leftoverLines)] {
+		d.log.Warn("a " + l.Object.Kind() + " was here before: " + l.String())
+	}
+	if n := len(paths) - leftoverLines; n > 0 {
+		d.log.Warn("more routes and rules were here before", zap.Int("objects", n))
 	}
 	slices.SortStableFunc(leftovers, func(a, b host.Leftover) int { // first those that somebody must look at
 		switch {
@@ -296,6 +306,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 	if err := d.apply(work, cfg); err != nil {
 		return err
 	}
+	d.hinder()
 	d.log.Info("vipd started", zap.String("version", d.opts.Version), zap.Int("pid", os.Getpid()),
 		zap.String("config", d.opts.ConfigFile), zap.String("socket", d.opts.Socket), zap.Int("vrrp_instances", len(cfg.Instances)),
 		zap.Int("virtual_servers", len(cfg.VirtualServers)))
@@ -329,6 +340,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	if err := d.vmacs.Prune(); err != nil {
 		d.log.Error("a virtual-MAC link that is not wanted any more stays", zap.NamedError("err", err))
 	}
+	d.settle(cfg)
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
@@ -363,69 +375,6 @@ func gone[T any](old, now []T, name func(T) string) []T {
 
 func instanceName(i conf.Instance) string { return i.Name }
 func groupName(g conf.SyncGroup) string   { return g.Name }
-
-// stop gives everything up in the order that costs clients least: the peers
-// learn it first, then the addresses go, then the services behind them. Each step
-// has a time limit of its own, and none keeps the next from being tried. The
-// error tells what stays in this host.
-func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
-	close(d.stopping)
-	d.tellManager(daemon.SdNotifyStopping)
-	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
-	done := make(chan error, 1)
-	go func() {
-		var errs []error
-		step := func(f func() error) {
-			if err := guard(f); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		step(func() error { d.router.Stop(); return nil })
-		step(func() error {
-			// The rules stay with the addresses and links.
-			if err := errors.Join(d.manager.Release(), d.vmacs.Release()); err != nil {
-				return err
-			}
-			return d.firewall.Release()
-		})
-		step(func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
-			defer cancel()
-			return d.table.Release(ctx)
-		})
-		step(d.lastWords)
-		done <- errors.Join(errs...)
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			err = fmt.Errorf("not everything could be given up, remove by hand what stays: %w", err)
-		}
-		return err
-	case <-hurry:
-		d.log.Warn("stopping at once: addresses and services may stay")
-		return nil
-	}
-}
-
-// lastWords lets commands, FIFOs and mail have their time, all at once.
-func (d *Daemon) lastWords() error {
-	var g sync.WaitGroup
-	for _, end := range []func() error{
-		func() error { return d.notify.Close(context.Background()) }, d.mail.Close,
-	} {
-		g.Go(func() {
-			if err := guard(end); err != nil {
-				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
-			}
-		})
-	}
-	g.Wait()
-	if err := d.fifos.Close(); err != nil {
-		d.log.Warn("notifications were cut off", zap.NamedError("err", err))
-	}
-	return nil
-}
 
 // guard turns a panic into an error: when a part of the daemon has a fault, the
 // others still give the addresses up instead of leaving them to nobody.

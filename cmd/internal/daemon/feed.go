@@ -1,13 +1,17 @@
 package daemon
 
 import (
+	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
+	"go.uber.org/zap"
+
 	"vipd/garp"
 	"vipd/garp/engine"
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 )
@@ -15,14 +19,17 @@ import (
 // feed hands every snapshot of the host to all who act on it: addresses first
 // put right, then the routers, then the announcer's links.
 type feed struct {
-	vmacs   *vmac.Manager
-	manager *host.Manager
-	router  *router.Router
-	engine  *engine.Engine
-	vips    atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
-	last    atomic.Pointer[host.State]
-	parents atomic.Pointer[map[string]string] // of the wanted links with a virtual MAC
-	order   sync.Mutex                        // held while the router is told: the newest snapshot must come last
+	settings *sysctl.Keeper
+	log      *zap.Logger
+	indexes  map[string]int // of the last snapshot
+	vmacs    *vmac.Manager
+	manager  *host.Manager
+	router   *router.Router
+	engine   *engine.Engine
+	vips     atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
+	last     atomic.Pointer[host.State]
+	parents  atomic.Pointer[map[string]string] // of the wanted links with a virtual MAC
+	order    sync.Mutex                        // held while the router is told: the newest snapshot must come last
 }
 
 // Snapshot is called by the watcher, and after a change of links of our own. One that is older than the last is of no
@@ -35,9 +42,22 @@ func (f *feed) Snapshot(s host.State) {
 	}
 	f.vmacs.State(s)
 	f.manager.State(s)
+	f.renew(s)
 	f.engine.Links(f.garpLinks(s))
 	f.last.Store(&s)
 	f.router.HostState(f.routerLinks(s))
+}
+
+// renew makes kernel settings on interfaces that are new.
+func (f *feed) renew(s host.State) {
+	now := indexes(s)
+	if maps.Equal(now, f.indexes) {
+		return
+	}
+	f.indexes = now
+	if err := f.settings.Links(now); err != nil {
+		f.log.Error("promote_secondaries could not be set everywhere", zap.NamedError("err", err))
+	}
 }
 
 // SetVIPs takes the virtual addresses of a new configuration and judges the
@@ -45,7 +65,7 @@ func (f *feed) Snapshot(s host.State) {
 func (f *feed) SetVIPs(sets []host.Set) {
 	vips := map[netip.Addr]bool{}
 	for _, s := range sets {
-		if s.Owner {
+		if s.Owner || s.Static {
 			continue
 		}
 		for _, a := range s.Addresses {

@@ -80,7 +80,9 @@ func (d *Daemon) Reload(ctx context.Context) (string, error) {
 var errNothing = errors.New("the new configuration has neither a vrrp_instance nor a virtual_server: write the file whole before the reload; to give everything up, stop vipd")
 
 // empty reports whether a configuration asks for nothing at all.
-func empty(cfg *conf.Config) bool { return len(cfg.Instances) == 0 && len(cfg.VirtualServers) == 0 }
+func empty(cfg *conf.Config) bool {
+	return len(cfg.Instances) == 0 && len(cfg.VirtualServers) == 0 && len(cfg.StaticAddresses)+len(cfg.StaticRoutes)+len(cfg.StaticRules) == 0
+}
 
 // reload reads the configuration; a bad one changes nothing.
 // It returns errStopped when ctx ends before the file could be read.
@@ -110,6 +112,7 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	}
 	d.table.Reread() // whoever reloads wants things right now, whatever others did
 	d.config.set(cfg)
+	d.hinder()
 	if cfg.Global.StatesOnReload {
 		d.writeStates()
 	}

@@ -35,6 +35,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		Version: d.opts.Version, PID: os.Getpid(), Started: d.started, ConfigFile: d.opts.ConfigFile,
 		ConfigLoaded: loaded, ReloadError: refused,
 		Name: cfg.Place.Instance, Namespace: cfg.Place.Namespace, IPVSNamespace: cfg.Place.TableNamespace(),
+		StaticAddresses: []status.Address{}, StaticRoutes: []status.Path{}, StaticRules: []status.Path{},
 		Alarms: append([]string{}, d.thread.Problems()...), Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
 		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
@@ -72,6 +73,7 @@ func (d *Daemon) instances(s *status.Status) {
 	for _, a := range d.manager.Status() {
 		addresses[a.Instance] = a
 	}
+	d.statics(s, addresses[""])
 	announced := map[string]garp.InstanceStatus{}
 	for _, a := range d.engine.Status() {
 		announced[a.Name] = a
@@ -96,6 +98,7 @@ func (d *Daemon) instances(s *status.Status) {
 				s.Alarms = append(s.Alarms, strays(now.Links, &r, a.Dev, a.Address.Prefix)...)
 			}
 		}
+		d.paths(s, &i)
 		g := announced[r.Name]
 		i.Counters["announcements_sent"] = int64(g.Sent)
 		i.Counters["announcements_dropped"] = int64(g.Dropped)
@@ -110,7 +113,7 @@ func instanceStatus(r router.InstanceStatus) status.Instance {
 		EffectivePriority: int(r.Status.EffectivePriority), VirtualRouterID: int(r.Config.VRID),
 		Version: int(r.Config.Version), Interface: r.Config.Interface, Family: "ipv4",
 		MasterPriority: int(r.Status.MasterPriority), AdvertInterval: r.Status.MasterInterval.Seconds(),
-		Since: r.Status.Since, Reason: r.Status.Reason, Addresses: []status.Address{},
+		Since: r.Status.Since, Reason: r.Status.Reason, Addresses: []status.Address{}, Routes: []status.Path{}, Rules: []status.Path{},
 		Counters: map[string]int64{
 			"adverts_sent": int64(r.Sent), "adverts_failed": int64(r.SendError), "adverts_received": int64(r.Received),
 			"became_master": int64(r.Masters),

@@ -7,23 +7,26 @@ import "time"
 // Status is the answer of `vipd status --json`. Its fields are stable: more may
 // be added, none is renamed.
 type Status struct {
-	Version        string           `json:"version"`
-	PID            int              `json:"pid"`
-	Started        time.Time        `json:"started"`
-	ConfigFile     string           `json:"config_file"`
-	Name           string           `json:"instance,omitempty"`           // of the daemon, among several
-	Namespace      string           `json:"net_namespace,omitempty"`      // that it runs in
-	IPVSNamespace  string           `json:"net_namespace_ipvs,omitempty"` // that its table is in; "" as the rest
-	ConfigLoaded   time.Time        `json:"config_loaded"`
-	ReloadError    string           `json:"reload_error,omitempty"` // why the last reload was refused
-	Alarms         []string         `json:"alarms"`                 // what an operator should look at now
-	Instances      []Instance       `json:"vrrp_instances"`
-	SyncGroups     []SyncGroup      `json:"sync_groups"`
-	Scripts        []Script         `json:"vrrp_scripts"`
-	TrackFiles     []TrackFile      `json:"vrrp_track_files"`
-	TrackProcesses []TrackProcess   `json:"vrrp_track_processes"`
-	VirtualServers []VirtualServer  `json:"virtual_servers"`
-	Counters       map[string]int64 `json:"counters"`
+	Version         string           `json:"version"`
+	PID             int              `json:"pid"`
+	Started         time.Time        `json:"started"`
+	ConfigFile      string           `json:"config_file"`
+	Name            string           `json:"instance,omitempty"`           // of the daemon, among several
+	Namespace       string           `json:"net_namespace,omitempty"`      // that it runs in
+	IPVSNamespace   string           `json:"net_namespace_ipvs,omitempty"` // that its table is in; "" as the rest
+	ConfigLoaded    time.Time        `json:"config_loaded"`
+	ReloadError     string           `json:"reload_error,omitempty"` // why the last reload was refused
+	Alarms          []string         `json:"alarms"`                 // what an operator should look at now
+	Instances       []Instance       `json:"vrrp_instances"`
+	StaticAddresses []Address        `json:"static_addresses"`
+	StaticRoutes    []Path           `json:"static_routes"`
+	StaticRules     []Path           `json:"static_rules"`
+	SyncGroups      []SyncGroup      `json:"sync_groups"`
+	Scripts         []Script         `json:"vrrp_scripts"`
+	TrackFiles      []TrackFile      `json:"vrrp_track_files"`
+	TrackProcesses  []TrackProcess   `json:"vrrp_track_processes"`
+	VirtualServers  []VirtualServer  `json:"virtual_servers"`
+	Counters        map[string]int64 `json:"counters"`
 }
 
 // Instance is one VRRP instance.
@@ -43,6 +46,8 @@ type Instance struct {
 	Reason            string           `json:"reason"`
 	Addresses         []Address        `json:"virtual_addresses"`
 	VMACs             []VMAC           `json:"virtual_macs,omitempty"` // the first is the instance's own with use_vmac
+	Routes            []Path           `json:"virtual_routes"`
+	Rules             []Path           `json:"virtual_rules"`
 	Counters          map[string]int64 `json:"counters"`
 	Notes             []string         `json:"notes,omitempty"` // conflicts and mismatches that were seen
 }
@@ -63,6 +68,15 @@ type VMAC struct {
 	MAC     string `json:"mac"`
 	Present bool   `json:"present"` // it is there, is vipd's and is up
 	Error   string `json:"error,omitempty"`
+}
+
+// Path is one route or rule: what the kernel has, not what was asked for.
+type Path struct {
+	Route      string `json:"route,omitempty"` // as ip route writes it
+	Rule       string `json:"rule,omitempty"`  // as ip rule writes it
+	Present    bool   `json:"present"`
+	TrackGroup string `json:"track_group,omitempty"` // of a static one
+	Error      string `json:"error,omitempty"`       // why it is not as it should be
 }
 
 // SyncGroup is a set of instances that change state together.

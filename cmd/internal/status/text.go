@@ -32,6 +32,9 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
+	if err := s.writePaths(w); err != nil {
+		return err
+	}
 	if len(s.Scripts) > 0 {
 		if err := s.writeScripts(w, now); err != nil {
 			return err
@@ -103,14 +106,49 @@ func (s *Status) writeVMACs(w io.Writer) error {
 }
 
 func here(a Address) string {
-	switch {
-	case a.Error != "":
-		return yes(a.Present) + ": " + a.Error
-	case a.Refused:
+	if a.Error == "" && a.Refused {
 		return yes(a.Present) + ", no_accept: packets to it are dropped"
-	default:
-		return yes(a.Present)
 	}
+	return because(a.Present, a.Error)
+}
+
+// because says whether something is here, and why not.
+func because(present bool, problem string) string {
+	if problem != "" {
+		return yes(present) + ": " + problem
+	}
+	return yes(present)
+}
+
+// writePaths lists routes and rules, and what is static.
+func (s *Status) writePaths(w io.Writer) error {
+	var lines [][3]string
+	add := func(owner string, paths ...[]Path) {
+		for _, p := range slices.Concat(paths...) {
+			what := "route " + p.Route
+			if p.Rule != "" {
+				what = "rule " + p.Rule
+			}
+			lines = append(lines, [3]string{what, owner, because(p.Present, p.Error)})
+		}
+	}
+	for _, i := range s.Instances {
+		add(i.Name, i.Routes, i.Rules)
+	}
+	for _, a := range s.StaticAddresses {
+		lines = append(lines, [3]string{"address " + a.Address + " dev " + a.Interface, "static", here(a)})
+	}
+	add("static", s.StaticRoutes, s.StaticRules)
+	if len(lines) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "ROUTE OR RULE\tINSTANCE\tHERE")
+	for _, l := range lines {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", l[0], l[1], l[2])
+	}
+	return tw.Flush()
 }
 
 func (s *Status) writeScripts(w io.Writer, now time.Time) error {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/fib"
 )
 
 // Op names a call of the port.
@@ -37,6 +38,9 @@ type Kernel struct {
 	faults  []fault
 	changed func()
 	noMarks bool
+	routes  []fib.Route
+	rules   []fib.Rule
+	queries []fib.Query // what State shows of routes
 }
 
 type link struct {
@@ -48,6 +52,7 @@ type link struct {
 type fault struct {
 	op     Op
 	prefix netip.Prefix // zero: any
+	line   string       // of a route or rule; "": any
 	err    error
 	left   int
 }
@@ -70,21 +75,22 @@ func (k *Kernel) AddAddress(index int, a host.Addr) error {
 }
 
 // DelAddress implements host.Kernel.
-func (k *Kernel) DelAddress(index int, p netip.Prefix) error {
-	return k.call(OpDel, index, p, func(l *link) error { return l.del(p) })
+func (k *Kernel) DelAddress(index int, a host.Addr) error {
+	return k.call(OpDel, index, a.Prefix, func(l *link) error { return l.del(a.Prefix) })
 }
 
 func (k *Kernel) call(op Op, index int, p netip.Prefix, do func(*link) error) error {
 	k.mu.Lock()
 	name := fmt.Sprintf("interface %d", index)
 	l := k.byIndex(index)
-	err := k.fault(op, p)
+	err := k.fault(op, p, "")
 	if err == nil {
 		if l == nil {
 			err = unix.ENODEV
 		} else {
 			name, err = l.Name, do(l)
 			k.unmark(l)
+			k.settle()
 		}
 	}
 	entry := fmt.Sprintf("%s %s dev %s", op, p, name)
@@ -105,7 +111,7 @@ func (k *Kernel) call(op Op, index int, p netip.Prefix, do func(*link) error) er
 func (k *Kernel) State() (host.State, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.fault(OpState, netip.Prefix{}); err != nil {
+	if err := k.fault(OpState, netip.Prefix{}, ""); err != nil {
 		return host.State{}, err
 	}
 	s := host.State{Links: make(map[string]*host.Link, len(k.links)), At: time.Now()}
@@ -114,6 +120,7 @@ func (k *Kernel) State() (host.State, error) {
 		c.Addrs = slices.Clone(l.Addrs)
 		s.Links[name] = &c
 	}
+	s.FIB = k.readFIB()
 	return s, nil
 }
 
@@ -121,7 +128,14 @@ func (k *Kernel) State() (host.State, error) {
 func (k *Kernel) Fail(op Op, p netip.Prefix, n int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.faults = append(k.faults, fault{op, p, err, n})
+	k.faults = append(k.faults, fault{op, p, "", err, n})
+}
+
+// FailPath makes the next n calls of op for the route or rule that prints like this fail.
+func (k *Kernel) FailPath(op Op, line string, n int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.faults = append(k.faults, fault{op, netip.Prefix{}, line, err, n})
 }
 
 // Heal takes back all injected errors.
@@ -131,10 +145,10 @@ func (k *Kernel) Heal() {
 	k.faults = nil
 }
 
-func (k *Kernel) fault(op Op, p netip.Prefix) error {
+func (k *Kernel) fault(op Op, p netip.Prefix, line string) error {
 	for i := range k.faults {
 		f := &k.faults[i]
-		if f.op == op && f.left > 0 && (!f.prefix.IsValid() || f.prefix == p) {
+		if f.op == op && f.left > 0 && (f.line != "" && f.line == line || f.line == "" && (!f.prefix.IsValid() || f.prefix == p)) {
 			f.left--
 			return f.err
 		}
@@ -245,6 +259,7 @@ func (k *Kernel) onLink(name string, f func(*link) error) error {
 func (k *Kernel) hand(f func() error) error {
 	k.mu.Lock()
 	err := f()
+	k.settle()
 	changed := k.changed
 	k.mu.Unlock()
 	if changed != nil {

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+)
+
+// stopTables bounds the removal of IPVS services at stop. Addresses have a
+// bound of their own (host.Manager.Release).
+const stopTables = 2 * time.Second
+
+// stop gives everything up in the order that costs clients least: the peers
+// learn it first, then the addresses go, then the services behind them. Each step
+// has a time limit of its own, and none keeps the next from being tried. The
+// error tells what stays in this host.
+func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
+	close(d.stopping)
+	d.tellManager(daemon.SdNotifyStopping)
+	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		step := func(f func() error) {
+			if err := guard(f); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		step(func() error { d.router.Stop(); return nil })
+		step(func() error {
+			// The rules stay with the addresses and links.
+			if err := errors.Join(d.manager.Release(), d.vmacs.Release()); err != nil {
+				return err
+			}
+			return d.firewall.Release()
+		})
+		step(d.releaseSettings)
+		step(func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
+			defer cancel()
+			return d.table.Release(ctx)
+		})
+		step(d.lastWords)
+		done <- errors.Join(errs...)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			err = fmt.Errorf("not everything could be given up, remove by hand what stays: %w", err)
+		}
+		return err
+	case <-hurry:
+		d.log.Warn("stopping at once: addresses and services may stay")
+		return nil
+	}
+}
+
+// lastWords lets commands, FIFOs and mail have their time, all at once.
+func (d *Daemon) lastWords() error {
+	var g sync.WaitGroup
+	for _, end := range []func() error{
+		func() error { return d.notify.Close(context.Background()) }, d.mail.Close,
+	} {
+		g.Go(func() {
+			if err := guard(end); err != nil {
+				d.log.Warn("notifications were cut off", zap.NamedError("err", err))
+			}
+		})
+	}
+	g.Wait()
+	if err := d.fifos.Close(); err != nil {
+		d.log.Warn("notifications were cut off", zap.NamedError("err", err))
+	}
+	return nil
+}
