@@ -38,7 +38,7 @@ func (m *Machine) inMaster(now time.Time, ev Event) {
 // masterTick sends the advert that is due. The next one is due one interval after
 // this one was due, not after it was sent, so the schedule does not drift. After a
 // pause longer than an interval (a frozen process) the missed adverts are not made
-// up for: the schedule starts again from now.
+// up for, and the schedule goes on as if they had been sent.
 func (m *Machine) masterTick(now time.Time) {
 	if now.Before(m.deadline) {
 		m.note("Tick %v before the deadline", m.deadline.Sub(now))
@@ -50,11 +50,7 @@ func (m *Machine) masterTick(now time.Time) {
 	if m.owedAdvert {
 		m.answered = now
 	}
-	due := m.deadline
-	if now.Sub(due) >= m.cfg.AdvertInterval {
-		due = now
-	}
-	m.send(now, due)
+	m.send(now, m.deadline.Add(now.Sub(m.deadline).Truncate(m.cfg.AdvertInterval)))
 }
 
 // overdue gives the addresses up when the last advert was so long ago that a router
