@@ -197,7 +197,7 @@ func (b *builder) build(top *values) {
 	}
 	b.config.Global.StartupDelay = get[time.Duration](b.global, "vrrp_startup_delay")
 	b.config.Global.DelayAfterBoot = get[time.Duration](b.global, "vrrp_delay_after_boot")
-	b.thread()
+	b.scheduling()
 	b.said, b.tables = map[string]bool{}, map[string]*values{}
 	b.config.Global.ScriptUser = get[User](b.global, "script_user")
 	b.config.Global.ScriptSecurity = get[bool](b.global, "enable_script_security")

@@ -147,9 +147,9 @@ func seconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
 
-// thread reads what concerns the thread of VRRP.
-func (b *builder) thread() {
-	t := &b.config.Global.Thread
+// scheduling reads when and where the process is to run.
+func (b *builder) scheduling() {
+	t := &b.config.Global.Priority
 	t.RTPriority, t.Nice = b.global.num("vrrp_rt_priority"), b.global.num("vrrp_priority")
 	t.RTTime = b.global.num("vrrp_rlimit_rttime")
 	t.CPUs = get[[]int](b.global, "vrrp_cpu_affinity")

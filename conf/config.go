@@ -48,15 +48,15 @@ type Global struct {
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
-	Thread         Thread
+	Priority       Priority
 	NoSwap         bool // vrrp_no_swap
 
 	VMACPrefix, VMACAddrPrefix string // vmac_prefix, vmac_addr_prefix
 	DisableLocalIGMP           bool   // disable_local_igmp
 }
 
-// Thread is what [global_defs] says about the thread of VRRP.
-type Thread struct {
+// Priority is what [global_defs] says about when and where the process runs.
+type Priority struct {
 	RTPriority int   // vrrp_rt_priority, 1..99; 0: none
 	RTTime     int   // vrrp_rlimit_rttime, microseconds
 	Nice       int   // vrrp_priority; 0: that of the process

@@ -57,7 +57,7 @@ var keywords = []keyword{
 	{noEffect, inGlobal, "reload_check_config", "vipd always checks the whole configuration before it reloads"},
 	{noEffect, inGlobal, "log_unknown_vrids", "vipd always counts adverts of unknown virtual routers"},
 	{noEffect, inGlobal, "process_names process_name vrrp_process_name checker_process_name bfd_process_name", "vipd is one process"},
-	{noEffect, inGlobal, "checker_priority checker_rt_priority checker_rlimit_rttime checker_rlimit_rtime checker_cpu_affinity", "health checks run in the one process there is, at its usual priority; vrrp_rt_priority keeps adverts on time beside them"},
+	{noEffect, inGlobal, "checker_priority checker_rt_priority checker_rlimit_rttime checker_rlimit_rtime checker_cpu_affinity", "health checks run in the one process there is, and have what vrrp_rt_priority and so on say"},
 	{noEffect, inGlobal, "checker_no_swap", "vipd is one process; use vrrp_no_swap"},
 	{noEffect, inGlobal, "bfd_priority bfd_rt_priority bfd_rlimit_rttime bfd_rlimit_rtime bfd_cpu_affinity bfd_no_swap", "vipd speaks no BFD"},
 	{noEffect, inGlobal, "vrrp_netlink_* lvs_netlink_* process_monitor_rcv_bufs process_monitor_rcv_bufs_force vrrp_rx_bufs_policy vrrp_rx_bufs_multiplier", "vipd sizes its buffers itself and reads everything again after an overflow"},

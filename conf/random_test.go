@@ -29,9 +29,9 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		c.Global.VMACPrefix, c.Global.VMACAddrPrefix = rapid.StringMatching(`[a-z"]{1,9}`).Draw(r, "prefix"), rapid.StringMatching(`[a-z]{1,9}`).Draw(r, "prefix")
 		c.Global.DisableLocalIGMP = coin(r)
 		c.Global.ScriptUser, c.Global.ScriptSecurity = user(r), coin(r)
-		c.Global.Thread = Thread{number(r, 0, 99), number(r, 2, 10_000_000), number(r, -20, 19), nil}
+		c.Global.Priority = Priority{number(r, 0, 99), number(r, 2, 10_000_000), number(r, -20, 19), nil}
 		if coin(r) {
-			c.Global.Thread.CPUs = []int{number(r, 0, 9), number(r, 10, 1023)}
+			c.Global.Priority.CPUs = []int{number(r, 0, 9), number(r, 10, 1023)}
 		}
 		c.Global.NoSwap = coin(r)
 		randomEvents(r, &c.Global)

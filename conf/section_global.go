@@ -33,7 +33,7 @@ func (g Global) section() section {
 			g.vmacSettings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
-			g.Thread.settings(),
+			g.Priority.settings(),
 			[]setting{{"vrrp_no_swap", unless(g.NoSwap, false)}},
 		),
 	}
@@ -58,8 +58,8 @@ func (h Hook) settings(key string) []setting {
 	return []setting{{key, h.Command}, {key + "_timeout", unless(h.Timeout, 10*time.Second)}}
 }
 
-// settings lists what concerns the thread of VRRP.
-func (t Thread) settings() []setting {
+// settings lists the priorities.
+func (t Priority) settings() []setting {
 	cpus := strings.Join(each(t.CPUs, strconv.Itoa), " ")
 	var affinity any = cpus
 	if cpus == "" {
@@ -67,7 +67,7 @@ func (t Thread) settings() []setting {
 	}
 	return []setting{
 		{"vrrp_rt_priority", unless(t.RTPriority, 0)},
-		{"vrrp_rlimit_rttime", unless(t.RTTime, 10_000)},
+		{"vrrp_rlimit_rttime", unless(t.RTTime, 1_000_000)},
 		{"vrrp_priority", unless(t.Nice, 0)},
 		{"vrrp_cpu_affinity", affinity},
 	}

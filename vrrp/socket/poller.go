@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -31,11 +30,11 @@ import (
 //
 // is in its output, that of a time.Timer beside it.
 //
-// Wait parks its goroutine as any other read does, or, after Pin, waits in the
-// kernel on a thread that belongs to it. The first costs less: the runtime's
-// monitor, which wakes up with every blocking system call, sleeps on. For that
-// reason also all other system calls here, which do not wait, go past the
-// scheduler.
+// Wait parks its goroutine in the runtime's poller, as any other read does. A
+// thread of its own, waiting in the kernel, would cost more: the runtime's monitor
+// wakes up with every blocking system call, and takes the processor from a
+// goroutine that is never parked. For that reason also all other system calls here,
+// which do not wait, go past the scheduler.
 //
 // Wait belongs to one goroutine; every other method may be called from any.
 type Poller struct {
@@ -50,10 +49,7 @@ type Poller struct {
 	asleep atomic.Bool // Wait is in the kernel, or about to be
 	woken  atomic.Bool
 
-	pin atomic.Pointer[pin] // wanted
-
 	// Of Wait.
-	pinned *pin
 	ready  int                   // events of the last look
 	failed error                 // of the last look
 	look   func(fd uintptr) bool // made once: a closure for each Wait would be an allocation
@@ -63,9 +59,6 @@ type Poller struct {
 	events [32]unix.EpollEvent
 	batch  *batch
 }
-
-// pin are the two ends of the time on a thread of its own.
-type pin struct{ enter, leave func() }
 
 // polled is a Conn with its owner's wish.
 type polled struct {
@@ -186,38 +179,11 @@ func (p *Poller) Wake() {
 	}
 }
 
-// Pin gives Wait a thread of its own from its next call on: enter is called on it
-// first, for what is to be true of that thread, and leave when the next Pin, with
-// nil functions too, takes it away.
-func (p *Poller) Pin(enter, leave func()) {
-	next := &pin{enter, leave}
-	if enter == nil {
-		next = nil
-	}
-	p.pin.Store(next)
-	p.Wake()
-}
-
-// repin does what Pin asked for.
-func (p *Poller) repin(wanted *pin) {
-	if p.pinned != nil {
-		p.pinned.leave()
-		runtime.UnlockOSThread()
-	}
-	if p.pinned = wanted; wanted != nil {
-		runtime.LockOSThread()
-		wanted.enter()
-	}
-}
-
 // Wait returns when the time until has come (zero: never), after Wake, and when
 // it has read something: at most one batch a socket, so that deadlines are met
 // whatever arrives. It does not allocate. An error means that nothing can be on
 // time any more.
 func (p *Poller) Wait(until time.Time) error {
-	if wanted := p.pin.Load(); wanted != p.pinned {
-		p.repin(wanted)
-	}
 	now, err := p.arm(until)
 	if err != nil {
 		return err
@@ -247,15 +213,8 @@ func (p *Poller) Wait(until time.Time) error {
 
 // await waits for events, unless there is no time for it, and returns how many.
 func (p *Poller) await(now bool) (int, error) {
-	switch {
-	case now:
+	if now {
 		return p.peek()
-	case p.pinned != nil:
-		n, err := unix.EpollWait(p.fds.epoll, p.events[:], -1)
-		if err == unix.EINTR {
-			return 0, nil
-		}
-		return n, err
 	}
 	if err := p.raw.Read(p.look); err != nil {
 		return 0, err

@@ -34,7 +34,7 @@ func Machine(cfg *conf.Config) []string {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
 	}
 	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
-	out = append(out, processors(cfg.Global.Thread.CPUs)...)
+	out = append(out, processors(cfg.Global.Priority.CPUs)...)
 	return append(out, commands(cfg)...)
 }
 

@@ -68,7 +68,7 @@ type Daemon struct {
 	netlink  *host.Netlink
 	frames   *engine.Socket
 	poller   *socket.Poller
-	thread   *thread
+	priority *priority
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel
 
@@ -176,8 +176,8 @@ func (d *Daemon) close() {
 	if d.ipvs != nil {
 		_ = d.ipvs.Close() // nothing is left to be said to the kernel
 	}
-	if d.thread != nil {
-		d.thread.Close()
+	if d.priority != nil {
+		d.priority.Close()
 	}
 	if d.poller != nil {
 		_ = d.poller.Close() // nobody waits in it any more
@@ -196,7 +196,7 @@ func (d *Daemon) close() {
 // build makes all parts and joins them; none does anything yet.
 func (d *Daemon) build(work context.Context, home home) {
 	log := d.log
-	d.thread = newThread(d.poller, log)
+	d.priority = newPriority(log)
 	d.fifos = notify.NewFIFOs(log)
 	d.notify = notify.New(notify.DefaultTimeout, d.fifos, log)
 	d.mail = mail.New(log)
@@ -318,7 +318,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 // only what differs from what it has.
 func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	sets := hostSets(cfg)
-	d.thread.Configure(&cfg.Global)
+	d.priority.Configure(&cfg.Global)
 	// Those that go have their last words to say.
 	d.fifos.Configure(fifoConfigs(cfg.Global, d.log))
 	d.mail.Configure(mailConfig(cfg.Global.Mail))

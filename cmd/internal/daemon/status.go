@@ -36,13 +36,14 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		ConfigLoaded: loaded, ReloadError: refused,
 		Name: cfg.Place.Instance, Namespace: cfg.Place.Namespace, IPVSNamespace: cfg.Place.TableNamespace(),
 		StaticAddresses: []status.Address{}, StaticRoutes: []status.Path{}, StaticRules: []status.Path{},
-		Alarms: append([]string{}, d.thread.Problems()...), Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
+		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
 		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
 		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
 	}
 	if text := strayed(cfg.Place); text != "" {
 		s.Alarms = append(s.Alarms, text)
 	}
+	s.Alarms = append(s.Alarms, d.priority.Problems()...)
 	d.instances(s)
 	d.vmacStatus(s, cfg)
 	if _, silencing := d.firewall.Status(); silencing != nil {

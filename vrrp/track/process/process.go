@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Command) Outcome {
 	cmd.Stdout, cmd.Stderr = &tail, &tail
 	cmd.WaitDelay = outputDelay
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.User.credential()}
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd); err != nil {
 		out.Duration = time.Since(out.Started)
 		out.Err = fmt.Errorf("starting: %w", err)
 		if c.User.credential() != nil && errors.Is(err, os.ErrPermission) {
