@@ -19,7 +19,7 @@ export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := build
-.PHONY: build vipd setup lint test unit race labs fuzz bench demo lab install clean help
+.PHONY: build vipd setup lint test unit race labs fuzz bench bench-vrrp demo lab install clean help
 
 build: ## build the static binary bin/vipd
 	@mkdir -p $(BIN)
@@ -73,6 +73,10 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 bench: ## all benchmarks, once
 	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
 
+bench-vrrp: setup build ## vipd beside the installed keepalived, in 4 minutes; writes docs/bench-vrrp.md
+	@$(GO) build -o $(BIN)/bench-vrrp ./test/bench
+	$(BIN)/bench-vrrp -page docs/bench-vrrp.md
+
 demo: setup build ## two directors, three servers, take-overs, in 90 s on a real kernel
 	$(GO) run ./test/demo
 
@@ -88,4 +92,4 @@ clean: ## remove what was built
 	rm -rf $(BIN) coverage.out
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  %-9s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' Makefile | awk -F'\t' '{printf "  %-10s %s\n", $$1, $$2}'

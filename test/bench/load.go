@@ -39,14 +39,13 @@ func load(st *stage, r *report) {
 	}
 }
 
-func manyInstances(priority int, interval time.Duration) []lab.Instance {
+func manyInstances(priority int, interval time.Duration, extra ...string) []lab.Instance {
 	var list []lab.Instance
 	for i := range many {
 		list = append(list, lab.Instance{
 			Name: fmt.Sprintf("VI_%d", i+1), VRID: uint8(i + 1), Priority: priority, Interval: interval,
-			VIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 9, 1, byte(i + 1)})},
-			// A busy machine is no reason for a take-over here.
-			Extra: []string{"garp_master_delay 0", "garp_master_refresh 0", "garp_master_repeat 1", "down_timer_adverts 50"},
+			VIPs:  []netip.Addr{netip.AddrFrom4([4]byte{10, 9, 1, byte(i + 1)})},
+			Extra: append([]string{"garp_master_delay 0", "garp_master_refresh 0", "garp_master_repeat 1"}, extra...),
 		})
 	}
 	return list
@@ -64,7 +63,7 @@ func loadAt(st *stage, interval time.Duration) map[[2]string]cost {
 		m.role = "MASTER"
 		l.WaitOwner(last, 30*time.Second, "d1")
 		for i, backup := range daemons {
-			b := start(l.Nodes("d2", "d3")[i], backup, nil, manyInstances(100-10*i, interval)...)
+			b := start(l.Nodes("d2", "d3")[i], backup, nil, manyInstances(100-10*i, interval, "down_timer_adverts 50")...) // a busy machine is no reason to take over
 			b.role = "BACKUP of a " + master
 			subjects = append(subjects, b)
 		}

@@ -58,6 +58,7 @@ func run(only, page string) error {
 	}
 	defer done()
 	r := newReport(only)
+	var failed []error
 	for _, s := range sections {
 		if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
 			continue
@@ -65,11 +66,14 @@ func run(only, page string) error {
 		began := time.Now()
 		fmt.Printf("%s:\n", s.name)
 		if err := perform(s, r); err != nil {
-			return fmt.Errorf("section %s: %w", s.name, err)
+			failed = append(failed, fmt.Errorf("section %s: %w", s.name, err))
 		}
 		fmt.Printf("  (%.0f s)\n", time.Since(began).Seconds())
 	}
 	r.print(os.Stdout)
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
 	if page != "" {
 		if err := r.write(page); err != nil {
 			return err

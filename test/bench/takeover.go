@@ -21,7 +21,6 @@ type site struct {
 	daemon     string
 	d1, d2, cl *lab.Node
 	s1, s2     *subject
-	before     []string // of the global section
 	conf       func(priority int) lab.Instance
 }
 
