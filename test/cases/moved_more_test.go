@@ -233,7 +233,8 @@ func TestTrackGroupFault(t *testing.T) {
 	d1.IP("route del 10.71.0.0/16")
 	l.Eventually(time.Second, "the route is back", func() bool { return d1.HasPath("10.71.0.0/16") })
 	time.Sleep(3 * quick)
-	steady(t, seen, 51, d1.Addr(), 200, quick, from)
+	silent(t, seen, 51, l.Node("d2").Addr(), from)
+	l.WaitOwner(lab.VIP(), 0, "d1")
 	d1.LinkDown(1)
 	l.WaitOwner(lab.VIP(), 3*time.Second, "d2")
 	if i := v1.Status().Instance("VI_1"); i.State != "FAULT" || !strings.Contains(i.Reason, "static route 10.71.0.0/16") || !strings.Contains(i.Reason, "eth1") {

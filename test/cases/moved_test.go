@@ -41,9 +41,14 @@ func holdsAll(n *lab.Node, paths [][]string) bool {
 	return !slices.ContainsFunc(paths, func(p []string) bool { return !n.HasPath(p[0], p[1:]...) })
 }
 
-// holdsNone reports whether the node has no path.
+// holdsNone reports whether the node has no path of a daemon's to where these lead.
 func holdsNone(n *lab.Node, paths [][]string) bool {
-	return !slices.ContainsFunc(paths, func(p []string) bool { return n.HasPath(p[0], p[1:]...) })
+	return !slices.ContainsFunc(paths, func(p []string) bool {
+		if strings.HasSuffix(p[0], ":") {
+			return n.CountPath(p[0]) > 0
+		}
+		return n.CountPath(p[0], "proto keepalived") > 0
+	})
 }
 
 // movedPair is d1 as MASTER and d2 as BACKUP, with paths.

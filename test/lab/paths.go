@@ -38,6 +38,12 @@ func (n *Node) paths(commands []string) string {
 // others.
 func (n *Node) HasPath(begin string, others ...string) bool {
 	n.lab.t.Helper()
+	return n.CountPath(begin, others...) == 1
+}
+
+// CountPath counts such lines.
+func (n *Node) CountPath(begin string, others ...string) int {
+	n.lab.t.Helper()
 	commands := pathCommands()[:2]
 	if strings.HasSuffix(begin, ":") {
 		commands = pathCommands()[2:4]
@@ -53,7 +59,7 @@ func (n *Node) HasPath(begin string, others ...string) bool {
 			count++
 		}
 	}
-	return count == 1
+	return count
 }
 
 // MonitorPaths starts ip monitor for routes, rules and addresses and waits until it

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"time"
 
 	"vipd/vrrp/host/fib"
@@ -63,18 +64,30 @@ func (b *book) stir(now time.Time, s State) {
 	if !b.fib.Busy() {
 		return
 	}
-	var devs []string
-	for name, l := range s.Links {
-		if old := b.last.Links[name]; old == nil || old != l && !old.equal(l) {
-			devs = append(devs, name)
+	var less []string
+	changed := len(s.Links) != len(b.last.Links)
+	for name, old := range b.last.Links {
+		l := s.Links[name]
+		if old == l || l != nil && old.equal(l) {
+			continue
+		}
+		changed = true
+		if l == nil || old.lost(l) {
+			less = append(less, name)
 		}
 	}
-	for name := range b.last.Links {
-		if s.Links[name] == nil {
-			devs = append(devs, name)
-		}
+	b.fib.Stir(now, less, changed)
+}
+
+// lost reports whether the interface has become another one, is no longer up, or has
+// fewer addresses: then the kernel drops routes.
+func (l *Link) lost(now *Link) bool {
+	if l.Index != now.Index || l.Up && !now.Up || l.Running && !now.Running {
+		return true
 	}
-	b.fib.Stir(now, devs)
+	return slices.ContainsFunc(l.Addrs, func(a Addr) bool {
+		return !slices.ContainsFunc(now.Addrs, func(b Addr) bool { return a.Prefix == b.Prefix })
+	})
 }
 
 // nextPaths takes the next additions of routes and rules.

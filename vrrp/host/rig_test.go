@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/fib"
 	"vipd/vrrp/host/hosttest"
 )
 
@@ -19,6 +20,7 @@ type journal struct {
 	mu    sync.Mutex // guards lines, errs
 	lines []string
 	errs  []error
+	lack  []host.Missing
 	at    map[string]time.Time // of the last line of its kind
 }
 
@@ -41,6 +43,16 @@ func (j *journal) callbacks() host.Callbacks {
 			}
 			j.add("present", i, a)
 		},
+		FoughtPath: func(i string, o fib.Object) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.lines = append(j.lines, "fought "+o.Kind()+" "+i+" "+o.String())
+		},
+		Missing: func(all []host.Missing) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.lack = all
+		},
 		Lost:   func(i string, a host.Address) { j.add("lost", i, a) },
 		Fought: func(i string, a host.Address) { j.add("fought", i, a) },
 		Error: func(i string, a host.Address, err error) {
@@ -59,6 +71,17 @@ func (j *journal) take() string {
 	s := strings.Join(j.lines, "\n")
 	j.lines = nil
 	return s
+}
+
+// missing prints the static objects that cannot be put back now.
+func (j *journal) missing() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var lines []string
+	for _, m := range j.lack {
+		lines = append(lines, m.Group+" "+m.What+": "+m.Why)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (j *journal) when(line string) time.Time {

@@ -10,7 +10,7 @@ const (
 	fightWindow = 10 * time.Second       // how long a loss is remembered
 	fightLimit  = 4                      // losses within the window that end the repairs
 	fightPause  = 30 * time.Second       // until a static object that was fought over is tried again
-	stirTime    = 300 * time.Millisecond // a loss so soon after a change of its interface is the kernel's doing
+	stirTime    = 300 * time.Millisecond // a loss so soon after one of its interface is the kernel's doing
 	backoffMin  = 50 * time.Millisecond  // first pause after an error
 	backoffMax  = 2 * time.Second        // longest pause
 )

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Stir notes that interfaces, or their addresses, have changed: what the kernel took away
-// with them was no fight, and what it refused may be possible now.
-func (b *Book) Stir(now time.Time, devs []string) {
-	for _, d := range devs {
+// Stir notes which interfaces went down, or lost addresses: what the kernel took away
+// with them was no fight. changed says that anything about interfaces is otherwise than
+// before: what the kernel refused may be possible now.
+func (b *Book) Stir(now time.Time, less []string, changed bool) {
+	for _, d := range less {
 		b.stirred[d] = now
 	}
 	for d, at := range b.stirred {
@@ -17,7 +18,7 @@ func (b *Book) Stir(now time.Time, devs []string) {
 			delete(b.stirred, d)
 		}
 	}
-	if len(devs) == 0 {
+	if !changed {
 		return
 	}
 	for _, e := range b.list {
@@ -59,7 +60,7 @@ func (b *Book) Observe(now time.Time, s *State, env Env) {
 	}
 	for _, e := range slices.Clone(b.orphans) {
 		look(e)
-		if !e.present {
+		if !e.present && len(e.parts) == 0 {
 			b.drop(e)
 		}
 	}
@@ -106,7 +107,7 @@ func (b *Book) lost(now time.Time, e *entry, env Env) {
 	b.tell(EventFought, e, nil)
 }
 
-// explained reports whether an interface that the route depends on has just changed.
+// explained reports whether an interface that the route depends on has just lost something.
 func (b *Book) explained(now time.Time, r *Route) bool {
 	devs := r.devs()
 	for d, at := range b.stirred {

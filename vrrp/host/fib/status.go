@@ -143,7 +143,10 @@ func (b *Book) Sweep(s *State, recorded []Object, env Env) []Leftover {
 	for _, e := range slices.Concat(b.list, slices.Clone(b.orphans)) {
 		got := f.find(e.settled(env), false)
 		if e.present = got.all; !got.all {
-			if len(e.users) == 0 {
+			if known[e] || e.marked() {
+				e.parts, e.was = got.parts, len(got.parts) > 0
+			}
+			if len(e.users) == 0 && len(e.parts) == 0 {
 				b.drop(e)
 			}
 			continue
