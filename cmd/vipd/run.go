@@ -25,12 +25,14 @@ var errSaid = errors.New("")
 func runCommand(at *address) *cobra.Command {
 	opts := daemon.Options{Version: version}
 	var level, format string
-	var ignored bool
+	var ignored, watch bool
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the daemon in the foreground",
 		Long: "Run the daemon in the foreground. SIGHUP reads the configuration again; SIGTERM and SIGINT\n" +
 			"give all addresses and services up and end it, a second one ends it at once.\n" +
+			"With --observe it runs beside a keepalived, decides everything and tells what it would\n" +
+			"do, and whether keepalived has done the same; it changes nothing and sends nothing.\n" +
 			"Exit status: 0 stopped, 1 fatal error, 2 the configuration has errors.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -48,7 +50,11 @@ func runCommand(at *address) *cobra.Command {
 				}
 				return nil
 			}
-			err = daemon.Run(sig.ctx, opts, sig.hup, sig.hurry, log)
+			if watch {
+				err = daemon.Observe(sig.ctx, opts, sig.hup, log)
+			} else {
+				err = daemon.Run(sig.ctx, opts, sig.hup, sig.hurry, log)
+			}
 			if format == "json" {
 				return logged(log, err)
 			}
@@ -63,6 +69,7 @@ func runCommand(at *address) *cobra.Command {
 	f.StringVarP(&opts.ConfigFile, "config", "c", defaultConfig, "configuration file")
 	f.StringVarP(&opts.ConfigFile, "use-file", "f", defaultConfig, "the same, as keepalived spells it")
 	f.StringVar(&opts.StateDir, "state-dir", "", "where the lock and the memory of what vipd added live (default /run/vipd, with instance or net_namespace /run/vipd-NAME)")
+	f.BoolVar(&watch, "observe", false, "run beside keepalived, tell what would be done and do nothing (default socket that of --instance observe)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "console", "console or json")
 	for _, k := range []struct{ name, short string }{{"dont-fork", "n"}, {"log-console", "l"}, {"log-detail", "D"}} {

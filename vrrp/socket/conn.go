@@ -37,7 +37,9 @@ type Conn struct {
 	failed chan error      // of reading; has room for one
 
 	// Of the Poller's Wait.
-	lost uint32
+	lost   uint32
+	sent   OnSent        // nil: it does not only listen
+	theirs packet.Advert // of the program beside
 
 	// Of Send.
 	mu      sync.Mutex
@@ -114,6 +116,10 @@ func (c *Conn) fail(err error) {
 func (c *Conn) handle(m *message, now time.Time, deliver func(*Received)) {
 	about := m.control()
 	c.countLost(about.dropped)
+	if c.sent != nil {
+		c.handleHeard(m, now, deliver)
+		return
+	}
 	src, dst, ttl, message := netip.Addr{}, about.dst, about.hopLimit, m.data
 	switch {
 	case c.key.IPv6 && c.tap != nil:
@@ -163,7 +169,10 @@ func (c *Conn) countLost(total uint32) {
 func (c *Conn) alive() error {
 	var err error
 	ctl := c.raw.Control(func(fd uintptr) {
-		if c.key.Index != 0 {
+		switch {
+		case c.sent != nil:
+			err = lostInterface(int(fd))
+		case c.key.Index != 0:
 			err = exists(int(fd))
 		}
 	})
@@ -191,6 +200,9 @@ func (c *Conn) Send(src, dst netip.Addr, vrrp []byte) error {
 func (c *Conn) SendCopy(src, dst netip.Addr, ttl uint8, copy int, vrrp []byte) error {
 	if src.Is4() == c.key.IPv6 || dst.Is4() == c.key.IPv6 || !src.IsValid() || !dst.IsValid() || len(vrrp) < 2 {
 		return fmt.Errorf("sending %d bytes from %v to %v on %v: %w", len(vrrp), src, dst, c.key, packet.ErrFamily)
+	}
+	if c.sent != nil {
+		return fmt.Errorf("sending on %v: %w", c.key, ErrListens)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

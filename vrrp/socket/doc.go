@@ -16,6 +16,8 @@
 // source address ([packet.Verify]). The kernel does not loop our own multicast
 // back.
 //
+// [Listen] opens a Conn that only listens, beside another program.
+//
 // [LAN] is an in-memory network whose [Port] has the methods of a Conn, for
 // tests in a testing/synctest bubble. [Poller] is also a timer more precise than
 // the standard library's.

@@ -271,7 +271,7 @@ func (p *Poller) receive(c *polled) {
 		return
 	}
 	if err = p.batch.err; err != nil {
-		if c.conn.tap != nil && errors.Is(err, unix.ENETDOWN) {
+		if (c.conn.tap != nil || c.conn.sent != nil) && errors.Is(err, unix.ENETDOWN) {
 			err = nil // a packet socket tells once that its link went down; whether it is gone Watch finds out
 		}
 		return

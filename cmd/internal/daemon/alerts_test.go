@@ -144,7 +144,7 @@ func TestPlaces(t *testing.T) {
 		{conf.Place{Instance: "blue"}, Options{Socket: "/s"}, "/run/vipd-blue", "/s"},
 	} {
 		o := c.given
-		if o.settle(c.place); o.StateDir != c.state || o.Socket != c.socket {
+		if o.settle(c.place, ""); o.StateDir != c.state || o.Socket != c.socket {
 			t.Errorf("%+v with %+v: %s and %s, want %s and %s", c.place, c.given, o.StateDir, o.Socket, c.state, c.socket)
 		}
 	}

@@ -95,9 +95,8 @@ type Daemon struct {
 	settings   *sysctl.Keeper
 	lacking    atomic.Pointer[[]host.Missing] // static objects that are missing now
 
-	reloads  chan reloadRequest
-	stopping chan struct{} // closed when no more reloads are taken
-	config   configState
+	reloader
+	config configState
 }
 
 // Run runs the daemon until ctx ends, then gives everything up: priority 0,
@@ -115,14 +114,14 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	if err != nil {
 		return err
 	}
-	opts.settle(cfg.Place)
+	opts.settle(cfg.Place, "")
 	lock, err := lockStateDir(opts.StateDir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
-	d := &Daemon{opts: opts, log: log, started: time.Now(), reloads: make(chan reloadRequest), stopping: make(chan struct{})}
+	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
 	defer d.close()
 	if err := d.open(); err != nil {
 		return err
@@ -302,7 +301,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 		}
 	}
 	d.config.set(cfg)
-	d.hold(cfg)
+	hold(d.router, cfg, d.started, d.log)
 	if err := d.apply(work, cfg); err != nil {
 		return err
 	}
@@ -388,8 +387,10 @@ func guard(f func() error) (err error) {
 }
 
 // tellManager tells systemd, where there is one, what the daemon is doing.
-func (d *Daemon) tellManager(state string) {
+func (d *Daemon) tellManager(state string) { tellManager(d.log, state) }
+
+func tellManager(log *zap.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		d.log.Warn("telling systemd failed", zap.NamedError("err", err))
+		log.Warn("telling systemd failed", zap.NamedError("err", err))
 	}
 }

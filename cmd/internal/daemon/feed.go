@@ -48,6 +48,14 @@ func (f *feed) Snapshot(s host.State) {
 	f.router.HostState(f.routerLinks(s))
 }
 
+// tell hands a snapshot to the router alone.
+func (f *feed) tell(s host.State) {
+	f.order.Lock()
+	defer f.order.Unlock()
+	f.last.Store(&s)
+	f.router.HostState(f.routerLinks(s))
+}
+
 // renew makes kernel settings on interfaces that are new.
 func (f *feed) renew(s host.State) {
 	now := indexes(s)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"vipd/conf"
@@ -12,10 +13,10 @@ import (
 // hold makes the instances wait for what vrrp_startup_delay and
 // vrrp_delay_after_boot demand, whichever ends later. Both are read at the start:
 // a reload neither ends nor begins a delay.
-func (d *Daemon) hold(cfg *conf.Config) {
-	if until, why := holdUntil(&cfg.Global, d.started, bootTime(time.Now())); time.Now().Before(until) {
-		d.router.Hold(until, why)
-		d.log.Info("all instances wait for " + why + " until " + until.Format(time.TimeOnly))
+func hold(r *router.Router, cfg *conf.Config, started time.Time, log *zap.Logger) {
+	if until, why := holdUntil(&cfg.Global, started, bootTime(time.Now())); time.Now().Before(until) {
+		r.Hold(until, why)
+		log.Info("all instances wait for " + why + " until " + until.Format(time.TimeOnly))
 	}
 }
 

@@ -26,7 +26,7 @@ const noteLifetime = 5 * time.Minute
 // for status. It implements router.Observer; nothing in it blocks.
 type observer struct {
 	log    *zap.Logger
-	notify *notify.Runner
+	notify notifier
 	alerts *alerts // nil: nothing is mailed
 
 	mu         sync.Mutex // guards all following fields
@@ -35,6 +35,12 @@ type observer struct {
 	gone       map[string]bool        // instances that a reload takes away
 	goneGroups map[string]conf.Notify // sync groups that it takes away and that have not said so
 	notes      map[string][]seenNote  // by instance
+}
+
+// notifier runs the commands of events and writes them to FIFOs.
+type notifier interface {
+	Configure(kind string, commands map[string]notify.Commands)
+	Notify(e notify.Event)
 }
 
 // keepalived's words for what a notification is about.
@@ -48,7 +54,7 @@ type seenNote struct {
 	at   time.Time
 }
 
-func newObserver(log *zap.Logger, n *notify.Runner) *observer {
+func newObserver(log *zap.Logger, n notifier) *observer {
 	return &observer{log: log, notify: n, vrids: map[string]uint8{}, notes: map[string][]seenNote{}}
 }
 

@@ -81,10 +81,11 @@ func strayed(p conf.Place) string {
 	return ""
 }
 
-// settle fills in where the daemon lives, as far as no flag has said so.
-func (o *Options) settle(p conf.Place) {
+// settle fills in where the daemon lives, as far as no flag has said so. mode
+// distinguishes another kind of daemon beside it.
+func (o *Options) settle(p conf.Place, mode string) {
 	var name []string
-	for _, part := range []string{p.Namespace, p.Instance} {
+	for _, part := range []string{p.Namespace, p.Instance, mode} {
 		if part != "" {
 			name = append(name, part)
 		}

@@ -56,9 +56,19 @@ type reloadAnswer struct {
 	err  error
 }
 
+// reloader takes the reloads of the control socket.
+type reloader struct {
+	reloads  chan reloadRequest
+	stopping chan struct{} // closed when no more reloads are taken
+}
+
+func newReloader() reloader {
+	return reloader{reloads: make(chan reloadRequest), stopping: make(chan struct{})}
+}
+
 // Reload implements control.Daemon: it reads the configuration again and tells
 // what changed, or what is wrong with it.
-func (d *Daemon) Reload(ctx context.Context) (string, error) {
+func (d *reloader) Reload(ctx context.Context) (string, error) {
 	r := reloadRequest{answer: make(chan reloadAnswer, 1)}
 	select {
 	case d.reloads <- r:
@@ -89,22 +99,10 @@ func empty(cfg *conf.Config) bool {
 func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	d.tellManager(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + monotonic())
 	defer d.tellManager(daemon.SdNotifyReady)
-	old, _, _ := d.config.get()
-	cfg, err := load(ctx, d.opts.ConfigFile)
-	if errors.Is(err, errStopped) {
-		return "", err
-	}
-	if err == nil && empty(cfg) && !empty(old) {
-		err = errNothing
-	}
-	if err == nil {
-		err = moved(old.Place, cfg.Place)
-	}
+	cfg, text, err := d.config.reread(ctx, d.opts.ConfigFile, d.log)
 	if err != nil {
-		d.refuse(err)
 		return "", err
 	}
-	changes := conf.Diff(old, cfg)
 	if err := d.apply(work, cfg); err != nil {
 		d.config.refuse(err)
 		d.log.Error("reload failed", zap.NamedError("err", err))
@@ -116,21 +114,42 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	if cfg.Global.StatesOnReload {
 		d.writeStates()
 	}
-	text := "nothing changed"
-	if len(changes) > 0 {
-		lines := make([]string, len(changes))
-		for i, c := range changes {
-			lines[i] = c.String()
-		}
-		text = strings.Join(lines, "; ")
-	}
 	d.log.Info("reloaded", zap.String("changes", text))
 	return text, nil
 }
 
-// refuse remembers and logs why a configuration is not taken.
-func (d *Daemon) refuse(err error) {
-	d.config.refuse(err)
+// reread reads the configuration anew and says what is changed by it. One that is
+// not taken is remembered and logged.
+func (c *configState) reread(ctx context.Context, path string, log *zap.Logger) (cfg *conf.Config, changes string, err error) {
+	old, _, _ := c.get()
+	cfg, err = load(ctx, path)
+	if errors.Is(err, errStopped) {
+		return nil, "", err
+	}
+	if err == nil && empty(cfg) && !empty(old) {
+		err = errNothing
+	}
+	if err == nil {
+		err = moved(old.Place, cfg.Place)
+	}
+	if err != nil {
+		c.refuse(err)
+		logRefusal(err, log)
+		return nil, "", err
+	}
+	diff := conf.Diff(old, cfg)
+	if len(diff) == 0 {
+		return cfg, "nothing changed", nil
+	}
+	lines := make([]string, len(diff))
+	for i, c := range diff {
+		lines[i] = c.String()
+	}
+	return cfg, strings.Join(lines, "; "), nil
+}
+
+// logRefusal logs why a configuration is not taken.
+func logRefusal(err error, log *zap.Logger) {
 	reasons := []string{err.Error()}
 	var bad *ConfigError
 	if errors.As(err, &bad) {
@@ -140,7 +159,7 @@ func (d *Daemon) refuse(err error) {
 		}
 	}
 	for _, reason := range reasons {
-		d.log.Error("reload refused, the running configuration stays: " + reason)
+		log.Error("reload refused, the running configuration stays: " + reason)
 	}
 }
 

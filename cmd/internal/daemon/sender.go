@@ -30,6 +30,8 @@ type sender struct {
 	poller  *socket.Poller  // reads them
 	deliver func(*socket.Received)
 	changed func() // a socket was opened, or cannot be
+	socket  func(socket.Key, socket.OnDrop) (*socket.Conn, error)
+	quiet   func(instance string, priority uint8) // takes what would be sent; nil: it is sent
 	log     *zap.Logger
 	drops   dropCounters
 
@@ -79,7 +81,7 @@ func (w *wants) key(e router.Endpoint) {
 
 func newSender(ctx context.Context, poller *socket.Poller, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
 	return &sender{
-		ctx: ctx, poller: poller, deliver: deliver, changed: changed, log: log, drops: dropCounters{log: log},
+		ctx: ctx, poller: poller, deliver: deliver, changed: changed, socket: socket.Open, log: log, drops: dropCounters{log: log},
 		links: map[socket.Key]*link{}, byInstance: map[string]way{}, buf: make([]byte, 0, 4096),
 	}
 }
@@ -87,6 +89,10 @@ func newSender(ctx context.Context, poller *socket.Poller, deliver func(*socket.
 // SendAdvert implements router.Sender. A peer that cannot be reached does not keep
 // the others from being told.
 func (s *sender) SendAdvert(instance string, src netip.Addr, a *packet.Advert) error {
+	if s.quiet != nil {
+		s.quiet(instance, a.Priority)
+		return nil
+	}
 	w, ok := s.byInstance[instance]
 	if !ok {
 		return fmt.Errorf("sending an advert of %s: it has no socket", instance)
@@ -220,7 +226,7 @@ func (s *sender) serve(ctx context.Context, l *link) {
 
 // open opens the socket and has it read.
 func (s *sender) open(l *link) (*socket.Conn, error) {
-	c, err := socket.Open(l.key, s.drops.add)
+	c, err := s.socket(l.key, s.drops.add)
 	if err != nil {
 		return nil, err
 	}

@@ -31,15 +31,8 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	if cfg == nil {
 		return nil, fmt.Errorf("vipd is starting")
 	}
-	s := &status.Status{
-		Version: d.opts.Version, PID: os.Getpid(), Started: d.started, ConfigFile: d.opts.ConfigFile,
-		ConfigLoaded: loaded, ReloadError: refused,
-		Name: cfg.Place.Instance, Namespace: cfg.Place.Namespace, IPVSNamespace: cfg.Place.TableNamespace(),
-		StaticAddresses: []status.Address{}, StaticRoutes: []status.Path{}, StaticRules: []status.Path{},
-		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
-		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
-		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
-	}
+	s := newStatus(&d.opts, d.started, cfg)
+	s.ConfigLoaded, s.ReloadError = loaded, refused
 	if text := strayed(cfg.Place); text != "" {
 		s.Alarms = append(s.Alarms, text)
 	}
@@ -67,6 +60,18 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	d.fifoStates(s)
 	d.mailStates(s)
 	return s, nil
+}
+
+// newStatus is a status without anything that changes.
+func newStatus(opts *Options, started time.Time, cfg *conf.Config) *status.Status {
+	return &status.Status{
+		Version: opts.Version, PID: os.Getpid(), Started: started, ConfigFile: opts.ConfigFile,
+		Name: cfg.Place.Instance, Namespace: cfg.Place.Namespace, IPVSNamespace: cfg.Place.TableNamespace(),
+		StaticAddresses: []status.Address{}, StaticRoutes: []status.Path{}, StaticRules: []status.Path{},
+		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
+		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
+		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
+	}
 }
 
 func (d *Daemon) instances(s *status.Status) {

@@ -77,12 +77,20 @@ func trackProcesses(cfg *conf.Config) []track.ProcessConfig {
 // trackerStates fills in what status shows of trackers.
 func (d *Daemon) trackerStates(s *status.Status) {
 	d.scriptStates(s)
-	for _, f := range d.files.Status() {
+	fileStates(s, d.files.Status())
+	processStates(s, d.processes.Status())
+}
+
+func fileStates(s *status.Status, files []track.FileStatus) {
+	for _, f := range files {
 		s.TrackFiles = append(s.TrackFiles, status.TrackFile{
 			Name: f.Name, File: f.Path, Value: f.Value, Known: f.Known, Watched: f.Watched, Changed: f.Changed, Detail: f.Problem,
 		})
 	}
-	for _, p := range d.processes.Status() {
+}
+
+func processStates(s *status.Status, processes []track.ProcessStatus) {
+	for _, p := range processes {
 		out := status.TrackProcess{Name: p.Name, State: "UNKNOWN", Processes: p.Count, Changed: p.Changed, Source: p.Source}
 		switch {
 		case p.Known && p.OK:

@@ -15,6 +15,7 @@ type Status struct {
 	Namespace       string           `json:"net_namespace,omitempty"`      // that it runs in
 	IPVSNamespace   string           `json:"net_namespace_ipvs,omitempty"` // that its table is in; "" as the rest
 	ConfigLoaded    time.Time        `json:"config_loaded"`
+	Observe         bool             `json:"observe,omitempty"`      // nothing is changed and nothing sent: states are what would be
 	ReloadError     string           `json:"reload_error,omitempty"` // why the last reload was refused
 	Alarms          []string         `json:"alarms"`                 // what an operator should look at now
 	Instances       []Instance       `json:"vrrp_instances"`
@@ -50,6 +51,16 @@ type Instance struct {
 	Rules             []Path           `json:"virtual_rules"`
 	Counters          map[string]int64 `json:"counters"`
 	Notes             []string         `json:"notes,omitempty"` // conflicts and mismatches that were seen
+	Keepalived        *Keepalived      `json:"keepalived,omitempty"`
+}
+
+// Keepalived is what an observing vipd sees of the keepalived on this machine.
+type Keepalived struct {
+	State   string   `json:"state"`  // MASTER, BACKUP (or not running), SILENT (addresses without adverts), UNKNOWN
+	Agrees  bool     `json:"agrees"` // with the state that vipd would have
+	Text    string   `json:"text"`
+	Detail  string   `json:"detail"`            // what state is concluded from
+	Differs []string `json:"differs,omitempty"` // how its adverts differ from those of this configuration
 }
 
 // Address is one VIP: what the kernel has, not what was asked for.

@@ -21,6 +21,9 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 	}
 	fmt.Fprintf(w, "vipd %s, pid %d, up %s, %s loaded %s ago%s\n", s.Version, s.PID,
 		age(now, s.Started), s.ConfigFile, age(now, s.ConfigLoaded), where)
+	if s.Observe {
+		fmt.Fprintln(w, "OBSERVING beside keepalived: nothing is changed and nothing sent; states are those that vipd would have")
+	}
 	if s.ReloadError != "" {
 		fmt.Fprintf(w, "LAST RELOAD REFUSED: %s\n", s.ReloadError)
 	}
@@ -67,6 +70,12 @@ func (s *Status) writeInstances(w io.Writer, now time.Time) error {
 		return err
 	}
 	for _, i := range s.Instances {
+		if k := i.Keepalived; k != nil {
+			fmt.Fprintf(w, "  %s: %s (%s)\n", i.Name, k.Text, k.Detail)
+			for _, d := range k.Differs {
+				fmt.Fprintf(w, "  %s: this file is not what keepalived does: %s\n", i.Name, d)
+			}
+		}
 		for _, n := range i.Notes {
 			fmt.Fprintf(w, "  %s: %s\n", i.Name, n)
 		}

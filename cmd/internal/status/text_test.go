@@ -92,3 +92,29 @@ web      OK     4      1m0s     kernel events  waiting for terminate_delay
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
 }
+
+// TestWriteObserving: states that are not real must not be taken for real ones.
+func TestWriteObserving(t *testing.T) {
+	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
+	s := Status{Version: "1.0", PID: 7, Started: now, ConfigFile: "v.toml", ConfigLoaded: now, Observe: true, Instances: []Instance{{
+		Name: "WEB", State: "MASTER", Priority: 150, EffectivePriority: 150, VirtualRouterID: 51, Version: 2, Interface: "eth0", Since: now, Reason: "no master heard",
+		Keepalived: &Keepalived{State: "BACKUP", Text: "DIFFERS: so", Detail: "why", Differs: []string{"the interval"}},
+	}}}
+	const want = `vipd 1.0, pid 7, up 0s, v.toml loaded 0s ago
+OBSERVING beside keepalived: nothing is changed and nothing sent; states are those that vipd would have
+
+INSTANCE  STATE   PRIO  VRID   INTERFACE  MASTER  SINCE  REASON
+WEB       MASTER  150   51 v2  eth0       -       0s     no master heard
+  WEB: DIFFERS: so (why)
+  WEB: this file is not what keepalived does: the interval
+
+VIP  INTERFACE  INSTANCE  HERE
+`
+	var b strings.Builder
+	if err := s.WriteText(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}

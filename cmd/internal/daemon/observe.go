@@ -1,0 +1,347 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"vipd/cmd/internal/control"
+	"vipd/cmd/internal/daemon/observe"
+	"vipd/cmd/internal/notify"
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/healthcheck/run"
+	"vipd/ipvs"
+	ipvsnl "vipd/ipvs/netlink"
+	"vipd/vrrp/host"
+	"vipd/vrrp/router"
+	"vipd/vrrp/socket"
+	"vipd/vrrp/track"
+)
+
+// observing is what the control socket of an observing vipd is called after, unless
+// another is given: a real one may run beside it.
+const observing = "observe"
+
+// observation is a vipd that decides everything and does nothing: what it would do is
+// told. Of the parts of a Daemon it has those that only listen.
+type observation struct {
+	opts    Options
+	log     *zap.Logger
+	started time.Time
+
+	netlink  *host.Netlink // read from only
+	poller   *socket.Poller
+	listener net.Listener
+	ipvs     *ipvsnl.Kernel // read from only
+
+	watcher   *host.Watcher
+	sender    *sender
+	router    *router.Router
+	files     *track.Files
+	processes *track.Processes
+	observer  *observer
+	reporter  *observe.Reporter
+	table     *observe.Table
+	feed      *feed
+
+	reloader
+	config configState
+
+	mu   sync.Mutex // guards the following field
+	view view       // what status shows of services
+}
+
+// Observe runs a vipd that touches nothing and sends nothing, beside the keepalived
+// that is responsible, until ctx ends. Values on hup make it read its configuration
+// again.
+func Observe(ctx context.Context, opts Options, hup <-chan os.Signal, log *zap.Logger) error {
+	cfg, err := load(ctx, opts.ConfigFile)
+	if err != nil {
+		return err
+	}
+	home, err := enter(cfg.Place, opts.Ready, log)
+	if errors.Is(err, ErrAsked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	opts.settle(cfg.Place, observing)
+	o := &observation{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
+	defer o.close()
+	if err := o.open(); err != nil {
+		return err
+	}
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o.build(work, home)
+	g, work := errgroup.WithContext(work)
+	if err = o.start(work, g, cfg); err == nil {
+		o.serve(ctx, work, hup)
+	}
+	close(o.stopping)
+	tellManager(log, daemon.SdNotifyStopping)
+	o.reporter.Silence()
+	cancel()
+	err = errors.Join(err, g.Wait())
+	log.Info("vipd has stopped observing; there was nothing to give up")
+	return err
+}
+
+// open opens what only listens and reads.
+func (o *observation) open() (err error) {
+	if o.listener, err = control.Listen(o.opts.Socket); err != nil {
+		return err
+	}
+	if o.netlink, err = host.OpenNetlink(); err != nil {
+		return err
+	}
+	o.poller, err = socket.NewPoller()
+	return err
+}
+
+func (o *observation) close() {
+	if o.listener != nil {
+		o.listener.Close()
+	}
+	if o.ipvs != nil {
+		_ = o.ipvs.Close() // it was only read from
+	}
+	if o.poller != nil {
+		_ = o.poller.Close() // nobody waits in it any more
+	}
+	if o.netlink != nil {
+		o.netlink.Close()
+	}
+}
+
+// nobody is told of events.
+type nobody struct{}
+
+func (nobody) Configure(string, map[string]notify.Commands) {}
+func (nobody) Notify(notify.Event)                          {}
+
+// told tells of transitions as what would be, and of the rest as ever.
+type told struct {
+	*observer
+	reporter *observe.Reporter
+}
+
+// Transition implements router.Observer.
+func (t told) Transition(e router.TransitionEvent) { t.reporter.Transition(e) }
+
+// build makes all parts and joins them.
+func (o *observation) build(work context.Context, home home) {
+	log := o.log
+	o.reporter = observe.New(log)
+	o.observer = newObserver(log, nobody{})
+	o.sender = newSender(work, o.poller, func(r *socket.Received) { o.router.Deliver(r) }, func() { o.router.SocketsChanged() }, log)
+	o.sender.quiet = o.reporter.Advert
+	o.sender.socket = func(key socket.Key, onDrop socket.OnDrop) (*socket.Conn, error) {
+		if key.Local.IsValid() {
+			return socket.Open(key, onDrop) // by unicast there is no group to join
+		}
+		return socket.Listen(key, onDrop, o.reporter.Sent)
+	}
+	o.router = router.New(router.Ports{
+		Sender: o.sender, Addresses: o.reporter, Announcer: o.reporter, Observer: told{o.observer, o.reporter}, Waiter: o.poller,
+	})
+	o.files = track.NewFiles(o.router.TrackFile, log)
+	o.processes = track.NewProcesses(o.router.TrackProcess, log)
+	o.ipvs = home.kernel()
+	o.table = observe.NewTable(o.ipvs.Read, log)
+	o.feed = &feed{router: o.router}
+	o.watcher = host.NewWatcher(o.netlink, func(s host.State) {
+		o.reporter.State(s)
+		o.feed.tell(s)
+	}, log)
+}
+
+// start sets everything going with cfg.
+func (o *observation) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
+	o.feed.SetVIPs(hostSets(cfg))
+	for _, f := range []func(context.Context) error{
+		o.router.Run, o.watcher.Run, o.files.Run, o.processes.Run, o.table.Run,
+		func(ctx context.Context) error { return o.reporter.Run(ctx, o.router.Status) },
+		func(ctx context.Context) error { return control.Serve(ctx, o.listener, o, o.log) },
+	} {
+		g.Go(func() error { return guard(func() error { return f(work) }) })
+	}
+	g.Go(func() error { <-work.Done(); o.sender.Wait(); return nil })
+	o.config.set(cfg)
+	hold(o.router, cfg, o.started, o.log)
+	o.log.Info("vipd observes: nothing is changed and nothing sent", zap.String("version", o.opts.Version), zap.Int("pid", os.Getpid()),
+		zap.String("config", o.opts.ConfigFile), zap.String("socket", o.opts.Socket),
+		zap.Int("vrrp_instances", len(cfg.Instances)), zap.Int("virtual_servers", len(cfg.VirtualServers)))
+	if err := o.apply(work, cfg); err != nil {
+		return err
+	}
+	tellManager(o.log, daemon.SdNotifyReady)
+	return nil
+}
+
+// serve answers reloads until ctx ends or a part fails.
+func (o *observation) serve(ctx, work context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-work.Done():
+			return
+		case <-hup:
+			_, _ = o.reload(ctx, work) // refused or not, it was logged
+		case r := <-o.reloads:
+			text, err := o.reload(ctx, work)
+			r.answer <- reloadAnswer{text, err}
+		}
+	}
+}
+
+// reload reads the configuration; a bad one changes nothing.
+func (o *observation) reload(ctx, work context.Context) (string, error) {
+	cfg, text, err := o.config.reread(ctx, o.opts.ConfigFile, o.log)
+	if err != nil {
+		return "", err
+	}
+	if err := o.apply(work, cfg); err != nil {
+		o.config.refuse(err)
+		o.log.Error("reload failed", zap.NamedError("err", err))
+		return "", err
+	}
+	o.config.set(cfg)
+	o.log.Info("reloaded", zap.String("changes", text))
+	return text, nil
+}
+
+// apply hands a configuration on. Scripts are not run: they count as good.
+func (o *observation) apply(work context.Context, cfg *conf.Config) error {
+	for i := range cfg.Instances {
+		for _, l := range cfg.Instances[i].VMACs {
+			o.log.Info("would make the link "+l.Name+" with the virtual MAC "+l.MAC.String()+" on "+l.Parent, zap.String("instance", cfg.Instances[i].Name))
+		}
+	}
+	cfg = plain(cfg)
+	o.observer.Configure(cfg, nil, nil)
+	o.reporter.Configure(observed(cfg))
+	o.router.Delay(linkDelays(cfg))
+	if err := o.router.Apply(work, routerInstances(cfg)); err != nil {
+		return err
+	}
+	o.feed.SetVIPs(hostSets(cfg))
+	var scripts []string
+	for _, s := range trackScripts(cfg) {
+		scripts = append(scripts, s.Name)
+		o.router.TrackResult(s.Name, true)
+	}
+	if len(scripts) > 0 {
+		o.log.Info("no vrrp_script is run while observing; these count as good: " + strings.Join(scripts, ", "))
+	}
+	files := trackFiles(cfg)
+	for i := range files {
+		files[i].Init = false // it would be written
+	}
+	o.files.Configure(files)
+	o.processes.Configure(trackProcesses(cfg))
+	if len(cfg.VirtualServers) == 0 {
+		o.table.Configure(nil)
+		o.show(view{})
+		return nil
+	}
+	if _, err := o.wanted(cfg.VirtualServers, nil); err != nil {
+		return err
+	}
+	o.table.Configure(func(found ipvs.Table) ipvs.Table {
+		t, _ := o.wanted(cfg.VirtualServers, found) // it did not fail before
+		return t
+	})
+	return nil
+}
+
+// plain is the configuration without virtual MACs: their links are not made, and where
+// keepalived has its own does not matter to who is master.
+func plain(cfg *conf.Config) *conf.Config {
+	out := *cfg
+	out.Instances = slices.Clone(cfg.Instances)
+	for i := range out.Instances {
+		in := &out.Instances[i]
+		in.UseVMAC, in.UseVMACAddr, in.XmitBase, in.VMACs = nil, false, false, nil
+		in.VIPs, in.Excluded = slices.Clone(in.VIPs), slices.Clone(in.Excluded)
+		for _, list := range [][]conf.VIP{in.VIPs, in.Excluded} {
+			for j := range list {
+				list[j].UseVMAC, list[j].Link = false, ""
+			}
+		}
+	}
+	return &out
+}
+
+// observed are the instances of a configuration as the reporter takes them.
+func observed(cfg *conf.Config) []observe.Instance {
+	sets := map[string]host.Set{}
+	for _, s := range hostSets(cfg) {
+		if !s.Static {
+			sets[s.Instance] = s
+		}
+	}
+	announced := garpInstances(cfg)
+	out := make([]observe.Instance, len(cfg.Instances))
+	for i := range cfg.Instances {
+		c := &cfg.Instances[i]
+		out[i] = observe.Instance{Config: routerInstance(c).Config, Set: sets[c.Name], Announce: announced[i]}
+		for _, t := range c.TrackScripts {
+			out[i].Assumed = append(out[i].Assumed, "vrrp_script "+t.Name)
+		}
+	}
+	return out
+}
+
+// unchecked stands in for checks that are not run: a verdict from before stays.
+type unchecked map[string]run.Status
+
+func (u unchecked) Configure(jobs []run.Job) error {
+	for _, j := range jobs {
+		u[j.Key] = run.Status{
+			Known: j.Inherit != healthcheck.Unknown, Healthy: j.Inherit == healthcheck.Up, Inherited: true,
+			Detail: "not run while observing",
+		}
+	}
+	return nil
+}
+
+func (u unchecked) Snapshot() map[string]run.Status { return u }
+
+// kept keeps the wanted table.
+type kept struct{ table ipvs.Table }
+
+func (k *kept) Set(t ipvs.Table) { k.table = t }
+
+// wanted is the table that vipd would make at its start, where the kernel has found:
+// servers that keepalived has taken out are down, all others good.
+func (o *observation) wanted(servers []conf.VirtualServer, found ipvs.Table) (ipvs.Table, error) {
+	var k kept
+	b := newBalancer(unchecked{}, &k, func(string) {}, zap.NewNop())
+	b.Found(found)
+	if err := b.Configure(servers); err != nil {
+		return nil, fmt.Errorf("computing the IPVS table: %w", err)
+	}
+	o.show(b.View())
+	return k.table, nil
+}
+
+// show keeps what status tells of services.
+func (o *observation) show(v view) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.view = view{services: slices.Clone(v.services), plan: v.plan, checks: v.checks}
+}
