@@ -57,7 +57,10 @@ func namespaces(p conf.Place) []string {
 		if n.name == "" {
 			continue
 		}
-		if err := netns.Do(netns.Path(n.name), func() error { return nil }); err != nil {
+		err := netns.Do(netns.Path(n.name), func() error { return nil })
+		if errors.Is(err, fs.ErrPermission) {
+			out = append(out, n.key+": the namespace cannot be looked into without CAP_SYS_ADMIN: run vipd check as root")
+		} else if err != nil {
 			out = append(out, fmt.Sprintf("%s: %v; vipd does not start until it can", n.key, err))
 		}
 	}
