@@ -16,7 +16,7 @@ outside() {
 	trap 'rm -rf "$dir"' EXIT
 	CGO_ENABLED=0 go build -trimpath -o "$dir/vipd" ./cmd/vipd || exit 1
 	cp "$here/vipd.service" "$here/try.sh" "$dir" || exit 1
-	go run ./test/cmd/uml -mod ip_vs_rr -share "$dir" -t 2m -- /bin/bash "$dir/try.sh" guest
+	go run ./test/cmd/uml -mod ip_vs_rr -share "$dir" -t 5m -- /bin/bash "$dir/try.sh" guest
 	exit
 }
 
@@ -75,7 +75,7 @@ guest() {
 	export container=try
 	unshare --pid --fork --mount --mount-proc --cgroup /lib/systemd/systemd --system --unit=try.target \
 		--log-target=console --show-status=no >/tmp/systemd.log 2>&1 &
-	for _ in $(seq 120); do
+	for _ in $(seq 400); do
 		[ -e "$here/finished" ] && break
 		sleep 0.5
 	done
@@ -148,7 +148,51 @@ inside() {
 	systemctl start vipd 2>/dev/null && fail "start with a bad configuration must fail"
 	sleep 1
 	wants "bad configuration: exit status 2, not started again" test "$(show ExecMainStatus) $(show NRestarts) $(show SubState)" = "2 0 failed"
+	sed -i 's/advert_itn/advert_int/' /etc/vipd/vipd.toml
+	namespace
 	[ $failed = 0 ] || journalctl -u vipd -o cat --no-pager
+}
+
+front_vip() { ip -n front addr show eth0 | grep -q 192.0.2.100/32; }
+no_front_vip() { ! front_vip; }
+in_front() { [ "$(stat -Lc %i "/proc/$(show MainPID)/ns/net")" = "$(stat -Lc %i /run/netns/front)" ]; }
+
+# dropin LINE…: the unit with these lines as its only changes.
+dropin() {
+	printf '[Service]\n' >/etc/systemd/system/vipd.service.d/front.conf
+	printf '%s\n' "$@" >>/etc/systemd/system/vipd.service.d/front.conf
+	systemctl daemon-reload
+	systemctl reset-failed vipd
+}
+
+# namespace is the unit of a daemon with net_namespace, as docs/operating.md has it.
+namespace() {
+	systemctl stop vipd
+	ip netns add front && ip link set eth0 netns front && ip -n front addr add 192.0.2.11/24 dev eth0 &&
+		ip -n front link set eth0 up && ip -n front link set lo up || fail "making a namespace"
+	sed -i '1i net_namespace = "front"' /etc/vipd/vipd.toml
+	dropin 'ExecReload=' 'ExecReload=/usr/local/sbin/vipd reload --instance front' RuntimeDirectory=vipd-front CapabilityBoundingSet=CAP_SYS_ADMIN
+	systemctl start vipd || fail "start in a namespace"
+	wants "namespace: running when systemctl returns, the process that was started" systemctl is-active vipd
+	wants "namespace: it is in it" in_front
+	wants "namespace: takes the address there" front_vip
+	pid=$(show MainPID)
+	systemctl reload vipd || fail "reload in a namespace"
+	wants "namespace: reload done, same process" same_pid
+	kill -9 "$pid"
+	wants "namespace: started again after a crash" other_pid
+	wants "namespace: in it again" in_front
+	systemctl stop vipd || fail "stop in a namespace"
+	wants "namespace: gives the address up" no_front_vip
+	dropin
+	systemctl start vipd 2>/dev/null && fail "start without CAP_SYS_ADMIN must fail"
+	wants "namespace: without CAP_SYS_ADMIN the journal says what to do" journal 'it takes CAP_SYS_ADMIN; run as root, and under systemd add'
+	systemctl stop vipd
+	dropin NetworkNamespacePath=/run/netns/front
+	systemctl start vipd || fail "start in a namespace that systemd has entered"
+	wants "namespace: without CAP_SYS_ADMIN when systemd enters it" front_vip
+	systemctl stop vipd
+	wants "namespace: gives the address up again" no_front_vip
 }
 
 case ${1:-} in
