@@ -62,7 +62,7 @@ func (p *Planner) regroup(groups []Group) bool {
 }
 
 func equal(a, b Instance) bool {
-	return a.Name == b.Name && a.Interface == b.Interface && a.Form == b.Form &&
+	return a.Name == b.Name && a.Interface == b.Interface && a.Adverts == b.Adverts && a.Form == b.Form &&
 		a.Timing == b.Timing && slices.Equal(a.Targets, b.Targets)
 }
 

@@ -10,6 +10,7 @@
 //	Announce(BurstLowerPrio)       LowerPrioRepeat at once, again LowerPrioDelay later
 //	Present, while announcing      of this address: MasterRepeat at once, again MasterDelay later
 //	link up, re-created, new MAC   of the addresses on it: the same
+//	10, 50 and 250 ms after each   one, as a reply, of addresses with a virtual MAC that adverts do not bear
 //	every Extra, while MASTER      one, of the first address on each interface that adverts do not leave by
 //	Once                           one, of an address that is no virtual one
 //	Stop                           none: deadlines end, queued frames are dropped

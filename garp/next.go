@@ -88,6 +88,7 @@ func (p *Planner) Sent(now time.Time, f Frame) {
 		p.enqueue(t)
 		return
 	}
+	t.reply = false
 	t.inst.stats.Completed++
 }
 
@@ -158,7 +159,7 @@ func (p *Planner) dequeue(t *target) {
 // cancel ends all that is planned for one target.
 func (p *Planner) cancel(t *target) {
 	p.dequeue(t)
-	t.pending, t.second = 0, time.Time{}
+	t.pending, t.second, t.more = 0, time.Time{}, time.Time{}
 }
 
 // abandon gives up the frames that a target, listed nowhere, waits for.
@@ -183,6 +184,8 @@ func (t *target) frames() int {
 // form is that of the frame whose turn it is; the request of a pair goes first.
 func (t *target) form() Form {
 	switch f := t.inst.cfg.Form; {
+	case t.reply && KindOf(t.Address) == ARP:
+		return Reply
 	case f != Both:
 		return f
 	case KindOf(t.Address) == NA || t.pending%2 == 0:

@@ -18,6 +18,10 @@ const (
 	slotMax = 100 * time.Millisecond
 )
 
+// insistGaps are the times from a burst to one frame more, and from there to the
+// next, for addresses of which insist speaks.
+var insistGaps = [...]time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 200 * time.Millisecond}
+
 // Planner decides which frame is sent when. It holds no clock: each method
 // that depends on time is told it, and Deadline says when to call Next again.
 // It is not safe for concurrent use.
@@ -62,6 +66,9 @@ type target struct {
 	queue   *queue    // where it is listed; nil: nowhere
 	early   bool      // listed among those not announced yet
 	second  time.Time // its second burst; zero: none
+	more    time.Time // its next frame after a burst (insist); zero: none
+	mores   int       // how many of those there were
+	reply   bool      // what is pending is one of them: nobody answers a reply
 	full    int       // times in a row that the kernel's queue was full
 	once    bool      // no virtual address: announced once, and forgotten
 }
@@ -102,7 +109,7 @@ func (p *Planner) lowerPrio(now time.Time, in *instance) {
 	if tm.LowerPrioRepeat <= 0 || !in.active {
 		return
 	}
-	p.burst(in, tm.LowerPrioRepeat)
+	p.burst(now, in, tm.LowerPrioRepeat)
 	if tm.LowerPrioDelay > 0 {
 		in.lowerSecond = now.Add(tm.LowerPrioDelay)
 		p.arm(in.lowerSecond)
@@ -126,7 +133,7 @@ func (p *Planner) Stop(name string) {
 	}
 	in.held = fifo{}
 	for _, t := range in.order {
-		t.present, t.queue, t.pending, t.second = false, nil, 0, time.Time{}
+		t.present, t.queue, t.pending, t.second, t.more = false, nil, 0, time.Time{}, time.Time{}
 	}
 	in.present = 0
 }
@@ -191,13 +198,42 @@ func (p *Planner) begin(now time.Time, t *target) {
 		t.second = in.master.Add(now.Sub(in.master)/slot*slot + d)
 		p.arm(t.second)
 	}
+	p.insist(now, t)
+}
+
+// insist has an address announced again shortly after a burst if it has a virtual
+// MAC that no advert bears (vmac_xmit_base). Whoever was MASTER before has the same
+// MAC, and answers what we announce while it still has the address: switches then
+// look for it there, and only our next frame with that MAC draws them back. It is a
+// reply, which nobody answers: not even a director that is dead, with its addresses
+// left in its kernel.
+func (p *Planner) insist(now time.Time, t *target) {
+	if out := p.outbound(t); p.links[out].VMAC && out != t.inst.cfg.Adverts {
+		t.mores, t.more, t.reply = 0, now.Add(insistGaps[0]), false
+		p.arm(t.more)
+	}
+}
+
+// insistOn sends one of those frames if it is due.
+func (p *Planner) insistOn(now time.Time, t *target) {
+	if !p.due(now, t.more) {
+		return
+	}
+	t.reply = t.pending == 0
+	p.want(t, 1)
+	t.mores, t.more = t.mores+1, time.Time{}
+	if t.mores < len(insistGaps) {
+		t.more = now.Add(insistGaps[t.mores])
+		p.arm(t.more)
+	}
 }
 
 // burst asks for frames of each present address.
-func (p *Planner) burst(in *instance, frames int) {
+func (p *Planner) burst(now time.Time, in *instance, frames int) {
 	for _, t := range in.order {
 		if t.present {
 			p.want(t, frames)
+			p.insist(now, t)
 		}
 	}
 }
@@ -205,7 +241,7 @@ func (p *Planner) burst(in *instance, frames int) {
 // elsewhere announces the first address on each interface that adverts do not
 // leave by: without them a switch forgets where the MAC is (garp_extra_if).
 func (p *Planner) elsewhere(in *instance) {
-	seen := map[string]bool{in.cfg.Interface: true}
+	seen := map[string]bool{in.cfg.Interface: true, in.cfg.Adverts: true}
 	for _, t := range in.order {
 		out := p.outbound(t)
 		if !t.present || seen[out] || !in.cfg.Timing.ExtraAll && !p.links[out].VMAC {
@@ -261,18 +297,20 @@ func (p *Planner) expireInstance(now time.Time, in *instance) {
 		p.release(in)
 	}
 	for _, t := range in.order {
+		p.insistOn(now, t)
 		if p.due(now, t.second) {
 			t.second = time.Time{}
 			p.want(t, max(1, in.cfg.Timing.MasterRepeat))
+			p.insist(now, t)
 		}
 	}
 	if p.due(now, in.lowerSecond) {
 		in.lowerSecond = time.Time{}
-		p.burst(in, in.cfg.Timing.LowerPrioRepeat)
+		p.burst(now, in, in.cfg.Timing.LowerPrioRepeat)
 	}
 	if p.due(now, in.refresh) {
 		in.refresh = p.again(now, in.refresh, in.cfg.Timing.Refresh)
-		p.burst(in, max(1, in.cfg.Timing.RefreshRepeat))
+		p.burst(now, in, max(1, in.cfg.Timing.RefreshRepeat))
 	}
 	if p.due(now, in.extra) {
 		in.extra = p.again(now, in.extra, in.cfg.Timing.Extra)

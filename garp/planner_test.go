@@ -384,7 +384,7 @@ func TestPlanningAllocatesNothing(t *testing.T) {
 	b := NewBuilder()
 	drain(p, now, now, func(time.Time, Frame) {})
 	n := testing.AllocsPerRun(50, func() {
-		p.burst(p.instances["VI"], 3)
+		p.burst(now, p.instances["VI"], 3)
 		for {
 			f, ok := p.Next(now)
 			if !ok {

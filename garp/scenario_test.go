@@ -15,7 +15,7 @@ import (
 // TestScenarios runs testdata/scenarios. The commands:
 //
 //	configure                 lines "NAME iface=eth0 repeat=2 delay=5s … targets=10.0.0.1,10.0.0.2@lo"
-//	                          form=reply|both extra=10s extra_all
+//	                          form=reply|both extra=10s extra_all adverts=vrrp.51
 //	                          "group eth0,eth1 garp_interval=10ms gna_interval=…": interfaces that share a gap
 //	link name=eth0 [index=2 mac=1 noarp down router vmac base=bond0 gone]
 //	once name=VI addr=10.0.0.1 iface=eth0
@@ -189,6 +189,7 @@ func parseInstances(t *testing.T, input string) (all []Instance, groups []Group)
 		in := Instance{Name: fields[0], Timing: Timing{MasterRepeat: 5, RefreshRepeat: 1}}
 		args.Fields{
 			"iface":          &in.Interface,
+			"adverts":        &in.Adverts,
 			"repeat":         &in.Timing.MasterRepeat,
 			"delay":          &in.Timing.MasterDelay,
 			"refresh":        &in.Timing.Refresh,

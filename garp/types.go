@@ -97,6 +97,7 @@ type Target struct {
 type Instance struct {
 	Name      string
 	Interface string // that adverts leave by; announces addresses that sit on lo or a NOARP interface
+	Adverts   string // link with the virtual MAC that adverts bear; "": they bear that of Interface
 	Form      Form
 	Timing    Timing
 	Targets   []Target // every virtual address, excluded ones too, in announcement order

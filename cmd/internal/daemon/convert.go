@@ -117,6 +117,9 @@ func garpInstances(cfg *conf.Config) []garp.Instance {
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
 		inst := garp.Instance{Name: c.Name, Interface: c.Interface, Form: garpForms[c.GARPForm], Timing: garp.Timing(c.Announce)}
+		if !c.XmitBase {
+			inst.Adverts = vmacName(c)
+		}
 		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
 			for _, v := range vips {
 				inst.Targets = append(inst.Targets, garp.Target{Instance: c.Name, Address: v.Prefix.Addr(), Interface: v.On()})
