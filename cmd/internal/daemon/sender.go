@@ -32,6 +32,7 @@ type sender struct {
 	changed func() // a socket was opened, or cannot be
 	socket  func(socket.Key, socket.OnDrop) (*socket.Conn, error)
 	quiet   func(instance string, priority uint8) // takes what would be sent; nil: it is sent
+	over    atomic.Bool                           // nothing is sent or heard any more: their interfaces may go
 	log     *zap.Logger
 	drops   dropCounters
 
@@ -212,6 +213,9 @@ func (s *sender) serve(ctx context.Context, l *link) {
 		if err == nil {
 			err = c.Watch(ctx)
 			s.shut(l, c)
+			if s.over.Load() {
+				return
+			}
 			if ctx.Err() == nil {
 				s.log.Warn("the VRRP socket failed and is opened again", zap.Stringer("iface", l.key), zap.Error(err))
 			}
@@ -223,6 +227,11 @@ func (s *sender) serve(ctx context.Context, l *link) {
 		}
 	}
 }
+
+// Over says that nothing is sent or heard any more, and that sockets fail because
+// their interfaces are removed. They are not closed here: that takes the kernel's
+// lock, which the removal of the addresses needs more.
+func (s *sender) Over() { s.over.Store(true) }
 
 // open opens the socket and has it read.
 func (s *sender) open(l *link) (*socket.Conn, error) {

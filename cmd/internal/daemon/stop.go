@@ -31,7 +31,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 				errs = append(errs, err)
 			}
 		}
-		step(func() error { d.router.Stop(); return nil })
+		step(func() error { d.router.Stop(); d.sender.Over(); return nil })
 		step(func() error {
 			// The rules stay with the addresses and links.
 			if err := errors.Join(d.manager.Release(), d.vmacs.Release()); err != nil {
