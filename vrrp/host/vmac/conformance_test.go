@@ -115,6 +115,10 @@ func conform(t *testing.T, k machine) {
 	_, err = k.Get(path)
 	is("its setting", err, fs.ErrNotExist)
 	is("changing it", k.Set(path, "1"), fs.ErrNotExist)
+	fourth, err := k.Add(vmac.Link{Name: "vm.4", MAC: [6]byte{2, 0, 0, 0, 0, 4}, Group: vmac.ParentGroup}, third, "")
+	if got := link("vm.4"); err != nil || got == nil || got.Index != fourth || got.Parent != parent {
+		t.Errorf("a link on such a link: %v, %+v, want it on %d", err, got, parent)
+	}
 	k.unplug()
 	if link("vm.3") != nil {
 		t.Error("a link stays when its parent goes")

@@ -47,7 +47,7 @@ func judge(l Link, s host.State, mine func(*host.Link) bool) verdict {
 	if parent == nil {
 		return verdict{problem: fmt.Sprintf("%s, which it is to be made on, does not exist", l.Parent)}
 	}
-	same := have != nil && have.Kind == "macvlan" && have.Private && have.Parent == parent.Index && have.MAC == l.MAC
+	same := have != nil && have.Kind == "macvlan" && have.Private && have.Parent == below(parent) && have.MAC == l.MAC
 	switch {
 	case have == nil:
 		if other := holder(l, parent, s); other != nil {
@@ -67,10 +67,19 @@ func judge(l Link, s host.State, mine func(*host.Link) bool) verdict {
 	return verdict{problem: "a link of this name is there already and was not made by vipd (" + describe(have, s) + "): remove it if nothing needs it, or name another one in use_vmac"}
 }
 
+// below is the index of the link that a macvlan on the parent really is on: a macvlan on another one is beside it. It is
+// 0 when that one is in another network namespace, as that of a container is.
+func below(parent *host.Link) int {
+	if parent.Kind == "macvlan" {
+		return parent.Parent
+	}
+	return parent.Index
+}
+
 // holder returns another link on the parent that has the MAC.
 func holder(l Link, parent *host.Link, s host.State) *host.Link {
 	for _, o := range s.Links {
-		if o.Parent == parent.Index && o.Kind == "macvlan" && o.MAC == l.MAC && o.Name != l.Name {
+		if o.Parent == below(parent) && o.Kind == "macvlan" && o.MAC == l.MAC && o.Name != l.Name {
 			return o
 		}
 	}

@@ -17,8 +17,12 @@ import (
 	"vipd/vrrp/host"
 )
 
-// retryAfter is the pause after the kernel refused something.
-const retryAfter = time.Second
+const (
+	retryAfter  = time.Second      // after the kernel refused something
+	fightWindow = 10 * time.Second // within which a link that was made fightLimit times is fought over
+	fightLimit  = 5
+	fightPause  = 30 * time.Second // until it is made again then
+)
 
 // Silence keeps IGMP and MLD reports and router solicitations of links off the network. It is given all links, by name,
 // with the index of their parent (0: not known), before they are made and whenever that changes.
@@ -53,6 +57,7 @@ type Manager struct {
 	settled map[string]int // links whose settings were made, and their parents, by index
 	silent  map[string]int // what silence was told last
 	logged  map[string]string
+	made    map[string][]time.Time // when links were made, of late
 	retry   bool
 }
 
@@ -64,7 +69,7 @@ func NewManager(kernel Kernel, settings Settings, stateDir string, silence Silen
 	}
 	m := &Manager{
 		kernel: kernel, settings: settings, silence: silence, changed: changed, alias: markBegin + stateDir, log: log,
-		wake: make(chan struct{}, 1), settled: map[string]int{}, logged: map[string]string{},
+		wake: make(chan struct{}, 1), settled: map[string]int{}, logged: map[string]string{}, made: map[string][]time.Time{},
 	}
 	m.doc.path = filepath.Join(stateDir, "vmacs.json")
 	return m
@@ -146,6 +151,7 @@ func (m *Manager) Configure(links []Link, quiet bool) {
 	}
 	m.wanted, m.quiet = slices.Clone(links), quiet
 	clear(m.settled)
+	clear(m.made) // who reloads wants it tried
 	m.readAndAgree()
 }
 
@@ -236,6 +242,10 @@ func (m *Manager) hush(s host.State) {
 // ensure sees to one link and says why it is not there, "" when it is.
 func (m *Manager) ensure(l Link, s host.State) string {
 	v := judge(l, s, m.mine)
+	if until := m.fought(l.Name); v.make && !until.IsZero() {
+		m.retry = true
+		return fmt.Sprintf("others remove or change it again and again; next try at %s: find out who does (network manager, script; ip monitor link)", until.Format(time.TimeOnly))
+	}
 	if v.remove != nil {
 		if err := m.delete(v.remove.Name, v.remove.Index); err != nil {
 			return m.failed(fmt.Errorf("%s is in the way: %w", v.remove.Name, err))
@@ -248,6 +258,7 @@ func (m *Manager) ensure(l Link, s host.State) string {
 	case v.make:
 		m.record(l.Name, 0)
 		m.lastOp = time.Now()
+		m.made[l.Name] = append(m.made[l.Name], m.lastOp)
 		index, err := m.kernel.Add(l, parent.Index, m.alias)
 		m.lastOp = time.Now()
 		if err != nil {
@@ -270,6 +281,19 @@ func (m *Manager) ensure(l Link, s host.State) string {
 		return m.failed(err)
 	}
 	return ""
+}
+
+// fought returns until when a link is left alone because others keep removing it; zero: it is not.
+func (m *Manager) fought(name string) time.Time {
+	list := m.made[name]
+	if n := len(list) - fightLimit; n >= 0 && list[len(list)-1].Sub(list[n]) < fightWindow {
+		if until := list[len(list)-1].Add(fightPause); time.Now().Before(until) {
+			return until
+		}
+		list = nil
+	}
+	m.made[name] = slices.DeleteFunc(list, func(t time.Time) bool { return time.Since(t) > fightWindow })
+	return time.Time{}
 }
 
 // failed words an error of the kernel and has it tried again.

@@ -301,6 +301,31 @@ func TestLinksAreKeptRight(t *testing.T) {
 		k.Change("eth0", func(l *host.Link) { l.Up = true })
 		right("the parent was down")
 
+		// Somebody removes it again and again.
+		time.Sleep(time.Minute)
+		for range 6 {
+			k.Unplug("vrrp.51")
+			look()
+			if s, _ := k.State(); s.Link("vrrp.51") == nil {
+				break
+			}
+		}
+		if p := m.Problems()["vrrp.51"]; !strings.Contains(p, "again and again") {
+			t.Errorf("fought over: %q", p)
+		}
+		time.Sleep(29 * time.Second)
+		if s, _ := k.State(); s.Link("vrrp.51") != nil {
+			t.Error("it is made again too early")
+		}
+		time.Sleep(3 * time.Second)
+		right("after the pause")
+
+		// Another vipd on the machine puts the setting back that we both need.
+		if err := k.Set("net/ipv4/conf/eth0/arp_ignore", "0"); err != nil {
+			t.Fatal(err)
+		}
+		right("the setting of the parent was changed")
+
 		k.Fail("add", unix.EOPNOTSUPP)
 		k.Unplug("vrrp.51")
 		look()
@@ -319,6 +344,27 @@ func TestLinksAreKeptRight(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// On a parent that is a macvlan itself the link is beside it, and is not made again and again for that; so in a container,
+// where what both are on is in another namespace.
+func TestParentIsMacvlan(t *testing.T) {
+	for _, lower := range []int{1, 0} {
+		k := site()
+		k.Make(host.Link{Name: "mv0", Kind: "macvlan", Parent: lower, MAC: [6]byte{2, 0, 0, 0, 0, 7}, Up: true, Running: true, MTU: 1500})
+		m := manager(t, k)
+		l := v4
+		l.Parent = "mv0"
+		for range 3 {
+			m.Configure([]vmac.Link{l}, false)
+			if p := m.Problems(); len(p) > 0 {
+				t.Error(p)
+			}
+		}
+		if n := strings.Count(strings.Join(k.Writes(), "\n"), "add "); n != 1 {
+			t.Errorf("on %d it was made %d times", lower, n)
+		}
+	}
 }
 
 // Whatever is configured in whatever order, and whatever happens between: what is wanted is there in the end, and in the

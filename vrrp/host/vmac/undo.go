@@ -55,15 +55,9 @@ func (m *Manager) adopt(wanted []setting) {
 		return true
 	})
 	for _, w := range wanted {
-		if w.index != 0 && m.settled[w.path] == w.index {
-			continue
-		}
 		have, err := m.settings.Get(w.path)
 		if err != nil || w.satisfied(have) {
-			if err == nil {
-				m.settled[w.path] = w.index
-			}
-			continue // it has gone meanwhile
+			continue // or it has gone meanwhile
 		}
 		value := strconv.Itoa(w.value)
 		if !slices.ContainsFunc(m.doc.Settings, func(c changed) bool { return c.Path == w.path }) {
@@ -74,9 +68,7 @@ func (m *Manager) adopt(wanted []setting) {
 		if err := m.settings.Set(w.path, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			m.retry = true
 			m.complain("state", fmt.Sprintf("cannot set %s to %s, which virtual MACs need: %v", w.path, value, err))
-			continue
 		}
-		m.settled[w.path] = w.index
 	}
 	if news {
 		m.save()
@@ -85,7 +77,6 @@ func (m *Manager) adopt(wanted []setting) {
 
 // putBack takes a change back, unless somebody else changed the value since.
 func (m *Manager) putBack(c changed) {
-	delete(m.settled, c.Path)
 	have, err := m.settings.Get(c.Path)
 	if err == nil && have == c.Value {
 		err = m.settings.Set(c.Path, c.Before)

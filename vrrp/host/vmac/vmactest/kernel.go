@@ -152,6 +152,9 @@ func (k *Kernel) Add(l vmac.Link, parent int, alias string) (int, error) {
 	case below == nil:
 		return 0, unix.ENODEV
 	}
+	if below.Kind == "macvlan" { // beside it
+		parent = below.Parent
+	}
 	n := host.Link{Name: l.Name, MAC: l.MAC, Kind: "macvlan", Private: true, Parent: parent, Alias: alias, MTU: below.MTU, Group: below.Group}
 	if l.Group != vmac.ParentGroup {
 		n.Group = uint32(l.Group)
