@@ -184,3 +184,46 @@ func TestO27WithKeepalived(t *testing.T) {
 		})
 	}
 }
+
+// With vmac_xmit_base, and by unicast, adverts have the MAC of the card; the addresses have the virtual MAC all the same, and
+// the announcements draw the bridge to the new master.
+func TestO27AdvertsByTheInterface(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "d2", "cl")
+	d1, d2, cl := l.Node("d1"), l.Node("d2"), l.Node("cl")
+	conf := func(prio int, peer *lab.Node) string {
+		multicast, unicast := families()[0], families()[1]
+		return lab.VipdConf("",
+			lab.Instance{Name: multicast.instance, VRID: multicast.vrid, VIPs: multicast.vips, Priority: prio, Interval: quick, Extra: []string{"use_vmac", "vmac_xmit_base"}},
+			lab.Instance{Name: unicast.instance, VRID: unicast.vrid, VIPs: unicast.vips, Priority: prio, Interval: quick, Extra: []string{"use_vmac"}, Peers: []string{peer.LinkLocal().String()}})
+	}
+	seen := cl.Capture()
+	wire := map[string]*lab.Capture{"d1": l.Switch().CaptureOn("d1"), "d2": l.Switch().CaptureOn("d2")}
+	d1.Vipd(conf(200, d2))
+	for _, f := range families() {
+		l.WaitOwner(f.vip, 10*time.Second, "d1")
+	}
+	v2 := d2.Vipd(conf(100, d1))
+	for _, f := range families() {
+		v2.WaitState(f.instance, "BACKUP", 10*time.Second)
+		cl.Exec("ping", "-c", "1", "-W", "3", f.vip.String())
+		if got := cl.Neigh(f.vip); got != f.virtualMAC() {
+			t.Errorf("%s: the client has the VIP at %q", f.name, got)
+		}
+	}
+	at := d1.Isolate(0)
+	for _, f := range families() {
+		l.Eventually(5*time.Second, f.name+": the bridge looks for the virtual MAC at d2", func() bool { return l.FDB(f.virtualMAC()) == "d2" })
+		cl.Exec("ping", "-c", "1", "-W", "2", f.vip.String())
+		for _, n := range []*lab.Node{d1, d2} {
+			adverts := lab.From(wire[n.Name].Adverts(f.vrid), f.source(n))
+			other := lab.Filter(adverts, func(a lab.Advert) bool { return a.SrcMAC != n.MAC() })
+			if len(adverts) == 0 || len(other) > 0 {
+				t.Errorf("%s: %s sends %d adverts, of which these not with its own MAC: %v", f.name, n.Name, len(adverts), other)
+			}
+		}
+		if told, ok := lab.FirstAfter(seen.Announcements(f.vip), at); !ok || told.MAC != f.virtualMAC() {
+			t.Errorf("%s: announced with %q (%v)", f.name, told.MAC, ok)
+		}
+	}
+}
