@@ -67,7 +67,7 @@ var rules = []rule{
 	{"vrrp_instance.check_unicast_src/ttl", "check_unicast_src off beside min_ttl or max_ttl (warning)"},
 	{"vrrp_instance.use_vmac/taken", "a link with a virtual MAC has a name of its own"},
 	{"vrrp_instance.use_vmac/mac", "a virtual MAC is there once on an interface"},
-	{"vrrp_instance.use_vmac/parent", "lo has no virtual MACs"},
+	{"vrrp_instance.use_vmac/parent", "virtual MACs are on interfaces of their own kind, not on lo or on each other"},
 	{"vrrp_instance.vmac_xmit_base/unused", "vmac_xmit_base without use_vmac (warning)"},
 	{"vrrp_instance.vmac_xmit_base/unicast", "unicast with use_vmac needs vmac_xmit_base (warning)"},
 	{"vrrp_instance.virtual_ipaddress/family", "the addresses of one instance are of one family"},

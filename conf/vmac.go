@@ -160,6 +160,9 @@ func (p *vmacPlan) place(in *Instance, v *VIP, l *VMAC) {
 	if l.Parent == "lo" {
 		p.say(in, v, "parent", "lo cannot have a link with a virtual MAC", "name an Ethernet interface, or take use_vmac out")
 	}
+	if other := p.names[l.Parent]; other != nil {
+		p.say(in, v, "parent", fmt.Sprintf("%s is itself the link with a virtual MAC of %q", l.Parent, other.Name), "name the interface that it is on")
+	}
 	k := vmacPlace{l.Parent, l.MAC}
 	if first, taken := p.macs[k]; taken {
 		p.say(in, v, "mac", fmt.Sprintf("the virtual MAC %s is also that of %q on %s", l.MAC, first.Name, l.Parent), "every virtual MAC is there once on an interface; choose another virtual_router_id, or write a MAC of its own in use_vmac")

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"vipd/conf"
@@ -16,10 +17,11 @@ func virtualMACs(cfg *conf.Config, state host.State, root fs.FS) []string {
 	parents := map[string]bool{}
 	for i := range cfg.Instances {
 		in := &cfg.Instances[i]
+		say := func(format string, args ...any) {
+			out = append(out, fmt.Sprintf("vrrp_instance.%s: ", in.Name)+fmt.Sprintf(format, args...))
+		}
+		ownTwice(in, state, say)
 		for _, l := range in.VMACs {
-			say := func(format string, args ...any) {
-				out = append(out, fmt.Sprintf("vrrp_instance.%s: ", in.Name)+fmt.Sprintf(format, args...))
-			}
 			parent := state.Link(l.Parent)
 			inTheWay(l, parent, state, say)
 			if parent != nil && !parents[l.Parent] {
@@ -53,6 +55,19 @@ func macvlanMissing(root fs.FS) bool {
 	_, readable := listed(root, "modules.dep", "macvlan")
 	_, readableToo := listed(root, "modules.builtin", "macvlan")
 	return (readable || readableToo) && !moduleKnown(root, "macvlan")
+}
+
+// ownTwice reports an owner's address that is on the interface, too: it is then answered for with two MACs.
+func ownTwice(in *conf.Instance, state host.State, say func(string, ...any)) {
+	for _, v := range append(slices.Clone(in.VIPs), in.Excluded...) {
+		parent := state.Link(v.Dev)
+		if in.Priority != 255 || v.Link == "" || parent == nil {
+			continue
+		}
+		if slices.ContainsFunc(parent.Addrs, func(a host.Addr) bool { return a.Prefix.Addr() == v.Prefix.Addr() }) {
+			say("%s is on %s, and will be on %s as well: neighbours see two MACs; give %s another address, or take use_vmac out", v.Prefix.Addr(), v.Dev, v.Link, v.Dev)
+		}
+	}
 }
 
 // inTheWay reports links that are there already.

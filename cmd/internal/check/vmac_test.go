@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -47,6 +48,15 @@ func TestVirtualMACs(t *testing.T) {
 			got := virtualMACs(cfg, state, root)
 			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if owner := cfg.Instances[0]; c.want == "" && len(c.links) > 0 {
+				owner.Priority, owner.VIPs = 255, []conf.VIP{{Prefix: netip.MustParsePrefix("10.9.0.1/32"), Dev: "eth0", Link: "vrrp.51"}}
+				eth := state.Links["eth0"]
+				eth.Addrs = []host.Addr{{Prefix: netip.MustParsePrefix("10.9.0.1/24")}}
+				got := virtualMACs(&conf.Config{Instances: []conf.Instance{owner}}, state, root)
+				if len(got) != 1 || !strings.HasPrefix(got[0], "vrrp_instance.VI_1: 10.9.0.1 is on eth0, and will be on vrrp.51 as well") {
+					t.Errorf("an owner: %q", got)
+				}
 			}
 			cfg.Instances[0].VMACs = nil
 			if got := virtualMACs(cfg, state, root); len(got) > 0 {

@@ -25,7 +25,8 @@ const (
 )
 
 // Silence keeps IGMP and MLD reports and router solicitations of links off the network. It is given all links, by name,
-// with the index of their parent (0: not known), before they are made and whenever that changes.
+// with the index of their parent (0: not known), before they are made and whenever that changes. When it fails it tries
+// again by itself.
 type Silence func(parents map[string]int) error
 
 // Manager owns the links with a virtual MAC. Its methods may be called from any goroutine; State alone never waits.
@@ -202,11 +203,11 @@ func (m *Manager) complain(about, text string) {
 		return
 	}
 	switch {
-	case text != "" && (about == "state" || about == "silence"):
+	case text != "" && about == "state":
 		m.log.Warn(text)
 	case text != "":
 		m.log.Error("the virtual-MAC link "+about+" is not there: "+text, zap.String("iface", about))
-	case about != "state" && about != "silence":
+	case about != "state":
 		m.log.Info("the virtual-MAC link is there now", zap.String("iface", about))
 	}
 	m.logged[about] = text
@@ -230,12 +231,8 @@ func (m *Manager) hush(s host.State) {
 	if maps.Equal(parents, m.silent) {
 		return
 	}
-	err := m.silence(parents)
-	if err != nil {
-		m.complain("silence", "IGMP, MLD and router solicitations of virtual-MAC links are not kept off the network, so that after a takeover over IPv6 switches may look for the virtual MAC here for up to one advert: "+err.Error())
-		return // it is tried again with the next change
-	}
-	m.complain("silence", "")
+	// The links are of use without it, too. Whoever silences keeps the wish, and says that it failed.
+	_ = m.silence(parents)
 	m.silent = parents
 }
 
