@@ -189,7 +189,12 @@ func TestO27LinksOfOthers(t *testing.T) {
 		l.Eventually(10*time.Second, f.name+": the link is there again with its address", func() bool {
 			return strings.Contains(d1.IP("-o addr show to "+f.vip.String()), fmt.Sprintf("vrrp.%d ", f.vrid))
 		})
-		seen.WaitAdvert(5*time.Second, f.vrid, f.source(d1), at.Add(100*time.Millisecond))
+		seen.WaitAdvert(5*time.Second, f.vrid, f.source(d1), at.Add(500*time.Millisecond))
+		for _, a := range lab.Between(seen.Adverts(f.vrid), at, time.Now()) {
+			if a.Priority == 0 {
+				t.Errorf("%s: the master resigned because its link was made anew", f.name)
+			}
+		}
 	}
 
 	d1.IP("link set eth0 mtu 1400")

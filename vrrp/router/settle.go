@@ -12,6 +12,10 @@ import (
 // counts. A link that comes back within Down was never down.
 type LinkDelay struct{ Down, Up time.Duration }
 
+// remakeTime is how long a link with a virtual MAC may be away, or down, while the
+// interface it is on is fine: it is ours, and made again at once.
+const remakeTime = 200 * time.Millisecond
+
 // settled is what counts as the state of an interface.
 type settled struct {
 	usable bool
@@ -65,10 +69,21 @@ func (r *Router) settleLinks() {
 		}
 		links[name] = r.settle(name, l, s, usable, now)
 	}
-	for name := range r.settled {
-		if _, ok := r.seen[name]; !ok {
-			delete(r.settled, name)
+	for name, s := range r.settled {
+		if _, ok := r.seen[name]; ok {
+			continue
 		}
+		if old := r.links[name]; s.usable && r.remade(old) {
+			if s.change.IsZero() {
+				s.change = now
+			}
+			if due := s.change.Add(r.delay(name).Down); now.Before(due) {
+				r.wake(due)
+				links[name] = old
+				continue
+			}
+		}
+		delete(r.settled, name)
 	}
 	r.links = links
 	r.refresh()
@@ -103,10 +118,25 @@ func (r *Router) settle(name string, l Link, s *settled, usable bool, now time.T
 
 // delay returns the delays of an interface. A link with a virtual MAC has those of the interface it is on.
 func (r *Router) delay(name string) LinkDelay {
-	if p := r.seen[name].Parent; p != "" {
-		name = p
+	l := r.seen[name]
+	if l.Parent == "" {
+		l.Parent = r.links[name].Parent // it is away
 	}
-	return r.delays[name]
+	if l.Parent == "" {
+		return r.delays[name]
+	}
+	d := r.delays[l.Parent]
+	if r.remade(l) {
+		d.Down = max(d.Down, remakeTime)
+	}
+	return d
+}
+
+// remade reports whether a link has a virtual MAC and nothing keeps it from being
+// made again.
+func (r *Router) remade(l Link) bool {
+	p := r.seen[l.Parent]
+	return l.Parent != "" && l.Problem == "" && p.Up && p.Carrier
 }
 
 // nextLink is when the next delayed change of a link counts; zero: none waits.

@@ -47,8 +47,31 @@ func TestVMACLinks(t *testing.T) {
 			t.Errorf("adverts come from %v, want the address of eth0", s.Source)
 		}
 
+		// It may be away, or down, for a moment, but not for longer.
 		d := noCarrier(good)
+		for _, bad := range []*Link{nil, &d} {
+			d1.take()
+			set(bad, eth0)
+			n.run(190 * time.Millisecond)
+			set(&good, eth0)
+			n.run(time.Second)
+			if got := d1.transitions(); len(got) > 0 {
+				t.Errorf("away for a moment: %v", got)
+			}
+		}
+		set(nil, eth0)
+		n.run(210 * time.Millisecond)
+		d1.wantState(vrrp.Fault, "the virtual-MAC link vrrp.51 does not exist")
+		set(&good, eth0)
+		n.run(5 * time.Second)
+		problem := Link{Problem: "others remove it"}
+		set(&problem, eth0)
+		d1.wantState(vrrp.Fault, "others remove it")
+		set(&good, eth0)
+		n.run(5 * time.Second)
+
 		set(&d, eth0)
+		n.run(210 * time.Millisecond)
 		d1.wantState(vrrp.Fault, "the virtual-MAC link vrrp.51 has no carrier")
 		set(&d, noCarrier(eth0))
 		d1.wantState(vrrp.Fault, "eth0 has no carrier")
