@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,7 +134,7 @@ func (p *Process) Unread() int64 {
 }
 
 // Children lists the pids of the process's children.
-func (p *Process) Children() []int { return slices.Clone(children(p.Pid())) }
+func (p *Process) Children() []int { return children()[p.Pid()] }
 
 // LinkLocalOn is the node's link-local address on bridge br0 or br1.
 func (n *Node) LinkLocalOn(i int) netip.Addr {

@@ -107,11 +107,11 @@ func (p *Process) Kill() time.Time {
 	return at
 }
 
-// KillAlone ends the process at once (SIGKILL), none of its children, and waits
+// KillAlone ends the process at once (SIGKILL), none of those below it, and waits
 // until they have ended by themselves, as keepalived's do; after 5 s they are
 // killed too.
 func (p *Process) KillAlone() time.Time {
-	left := children(p.Pid())
+	left := below(p.Pid())
 	at := p.Signal(syscall.SIGKILL)
 	for deadline := at.Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left = slices.DeleteFunc(left, func(pid int) bool { return unix.Kill(pid, 0) != nil })
@@ -151,12 +151,13 @@ func (p *Process) Wait(limit time.Duration) int {
 	}
 }
 
-// signalTree signals the process and all below it.
+// signalTree signals the process and all below it; those of a process that has
+// ended are no longer below it.
 func (p *Process) signalTree(s syscall.Signal) time.Time {
-	pids := []int{p.Pid()}
-	for i := 0; i < len(pids); i++ {
-		pids = append(pids, children(pids[i])...)
+	if !p.Running() {
+		return time.Now()
 	}
+	pids := append([]int{p.Pid()}, below(p.Pid())...)
 	at := time.Now()
 	if !p.Running() {
 		pids = pids[1:]
@@ -169,25 +170,49 @@ func (p *Process) signalTree(s syscall.Signal) time.Time {
 	return at
 }
 
-// children lists the pids whose parent is pid. (The children files of /proc
-// would be shorter, but the user-mode kernel has none.)
-func children(pid int) []int {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat")
-	var list []int
-	for _, f := range files {
-		b, err := os.ReadFile(f)
+// below lists the processes below pid, parents before their children.
+func below(pid int) []int {
+	children := children()
+	list := slices.Clone(children[pid])
+	for i := 0; i < len(list); i++ {
+		list = append(list, children[list[i]]...)
+	}
+	return list
+}
+
+// children lists the children of all processes that have some. (The children files
+// of /proc would be shorter, but the user-mode kernel has none.)
+func children() map[int][]int {
+	list := map[int][]int{}
+	for _, pid := range processes() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
 			continue // ended meanwhile
 		}
 		// The name, in parentheses, may hold anything; state and parent follow it.
-		var state string
-		var parent int
-		rest := string(b[bytes.LastIndexByte(b, ')')+1:])
-		if n, _ := fmt.Sscan(rest, &state, &parent); n != 2 || parent != pid {
+		rest := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+		if len(rest) < 2 {
 			continue
 		}
-		if child, err := strconv.Atoi(filepath.Base(filepath.Dir(f))); err == nil {
-			list = append(list, child)
+		if parent, err := strconv.Atoi(string(rest[1])); err == nil {
+			list[parent] = append(list[parent], pid)
+		}
+	}
+	return list
+}
+
+// processes lists all processes.
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var list []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			list = append(list, pid)
 		}
 	}
 	return list
@@ -199,13 +224,10 @@ func namespacePids(ns string) []int {
 	if unix.Stat(filepath.Join("/run/netns", ns), &want) != nil {
 		return nil
 	}
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var list []int
-	for _, d := range dirs {
-		if unix.Stat(d+"/ns/net", &have) != nil || have.Ino != want.Ino || have.Dev != want.Dev {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(d)); err == nil && pid != os.Getpid() {
+	for _, pid := range processes() {
+		err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &have)
+		if err == nil && have.Ino == want.Ino && have.Dev == want.Dev && pid != os.Getpid() {
 			list = append(list, pid)
 		}
 	}
