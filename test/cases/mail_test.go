@@ -178,34 +178,35 @@ func TestMailRelayInTrouble(t *testing.T) {
 			for _, f := range families() {
 				p.v2.WaitState(f.instance, "BACKUP", 10*time.Second)
 			}
-			at := p.v1.Stop(4 * time.Second)
+			at := p.v1.Stop(10 * time.Second)
+			stopped := time.Since(at) - seen.Stalled(at, time.Now())
 			for _, f := range families() {
 				last, ok := lab.LastBefore(lab.From(seen.Adverts(f.vrid), f.source(p.d1)), time.Now())
-				if !ok || last.Priority != 0 || last.At.Sub(at) > 200*time.Millisecond {
+				if !ok || last.Priority != 0 || last.At.Sub(at) > time.Second+seen.Stalled(at, last.At) {
 					t.Errorf("%s: the last advert of d1 is %v, want priority 0 at once", f.name, last)
 				}
-				l.WaitOwner(f.vip, time.Second, "d2")
+				l.WaitOwner(f.vip, 5*time.Second, "d2")
 			}
-			took := time.Since(at)
 			for _, f := range families() {
 				first := seen.WaitAdvert(2*time.Second, f.vrid, f.source(p.d2), at)
-				if late := first.At.Sub(at); late > quick {
-					t.Errorf("%s: the first advert of d2 came %v after the stop of d1, want at most its skew time", f.name, late)
+				if late := first.At.Sub(at); late > time.Second+seen.Stalled(at, first.At) {
+					t.Errorf("%s: the first advert of d2 came %v after the stop of d1: mail or not, it takes the skew time", f.name, late)
 				}
 			}
-			if took > 3*time.Second {
-				t.Errorf("stop and takeover took %v", took)
+			if stopped > 3*time.Second { // one of them is for the last mails
+				t.Errorf("the stop of d1 took %v", stopped)
 			}
 			from := time.Now()
 			time.Sleep(2 * time.Second)
 			for _, f := range families() {
 				steady(t, seen, f.vrid, f.source(p.d2), 100, quick, from)
 			}
-			if out, err := p.v2.Ctl("status"); err != nil || !strings.Contains(out, "ALARM: mail: 4 wait: ") {
-				t.Errorf("status does not tell of mail that waits: %v\n%s", err, out)
-			}
+			l.Eventually(10*time.Second, "status tells of four mails that wait", func() bool {
+				out, err := p.v2.Ctl("status")
+				return err == nil && strings.Contains(out, "ALARM: mail: 4 wait: ")
+			})
 			relay.SetMode(lab.Answer)
-			l.Eventually(20*time.Second, "all mails of d2", func() bool { return len(relay.Mails()) == 4 })
+			l.Eventually(60*time.Second, "all mails of d2", func() bool { return len(relay.Mails()) == 4 })
 			for _, f := range families() {
 				var got []string
 				for _, m := range relay.Mails() {
