@@ -1,17 +1,14 @@
 package daemon
 
 import (
-	"bufio"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
 	"vipd/cmd/internal/notify"
+	"vipd/cmd/internal/notify/notifytest"
 	"vipd/conf"
 	"vipd/ipvs"
 	"vipd/vrrp"
@@ -131,29 +128,7 @@ func TestEventWords(t *testing.T) {
 		`GROUP "ended" DELETED 0`, `GROUP "with its members" FAULT 0`, `GROUP "G" STOP 0`, `GROUP "G" BACKUP 0`,
 		`GROUP "dissolved" DELETED 0`, `INSTANCE "quiet" STOP 100`,
 	}
-	if got := fifoLines(t, dir+"/fifo", len(want)); !slices.Equal(got, want) {
+	if got := notifytest.Lines(t, dir+"/fifo", len(want)); !slices.Equal(got, want) {
 		t.Errorf("lines %q, want %q", got, want)
 	}
-}
-
-// fifoLines reads n lines of a pipe.
-func fifoLines(t *testing.T, path string, n int) []string {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := file.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for r := bufio.NewReader(file); len(out) < n; {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			t.Fatalf("after %q: %v", out, err)
-		}
-		out = append(out, strings.TrimSuffix(line, "\n"))
-	}
-	return out
 }

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"bufio"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"vipd/cmd/internal/notify/notifytest"
 	"vipd/vrrp/track/process"
 )
 
@@ -23,28 +23,6 @@ func newFIFOs(t *testing.T, log *zap.Logger) *FIFOs {
 	f := NewFIFOs(log)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
-}
-
-// readLines reads n lines of a pipe.
-func readLines(t *testing.T, path string, n int) []string {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := file.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for r := bufio.NewReader(file); len(out) < n; {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			t.Fatalf("after %d lines: %v", len(out), err)
-		}
-		out = append(out, strings.TrimSuffix(line, "\n"))
-	}
-	return out
 }
 
 func (f *FIFOs) one() FIFOStatus { return f.Status()[0] }
@@ -68,7 +46,7 @@ func TestFIFOLines(t *testing.T) {
 	for path, want := range map[string][]string{
 		"all": {vrrp[0], "VS [192.0.2.1]:tcp:80 UP", vrrp[1], vrrp[2]}, "vrrp": vrrp, "lvs": {"VS [192.0.2.1]:tcp:80 UP"},
 	} {
-		if got := readLines(t, at(path), len(want)); !slices.Equal(got, want) {
+		if got := notifytest.Lines(t, at(path), len(want)); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
@@ -91,7 +69,7 @@ func TestFIFOSlowReader(t *testing.T) {
 	for i := range many {
 		f.Write(VRRP, fmt.Sprintf("line %06d of some length", i))
 	}
-	for i, got := range readLines(t, path, many) {
+	for i, got := range notifytest.Lines(t, path, many) {
 		if want := fmt.Sprintf("line %06d of some length", i); got != want {
 			t.Fatalf("line %d is %q", i, got)
 		}
@@ -108,7 +86,7 @@ func TestFIFOSlowReader(t *testing.T) {
 	if s.Dropped == 0 || s.Dropped > flood-FIFOQueue || logs.FilterMessageSnippet("was dropped").Len() == 0 {
 		t.Fatalf("status %+v, log %v", s, logs.All())
 	}
-	got := readLines(t, path, flood-int(s.Dropped))
+	got := notifytest.Lines(t, path, flood-int(s.Dropped))
 	if !slices.IsSorted(got) || got[len(got)-1] != fmt.Sprintf("flood %06d", flood-1) {
 		t.Errorf("out of order, or the last is %q", got[len(got)-1])
 	}
@@ -132,7 +110,7 @@ func TestFIFOReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the line is written", func() bool { return f.one().Written == 1 })
-	if got := readLines(t, path, 1); got[0] != "first" {
+	if got := notifytest.Lines(t, path, 1); got[0] != "first" {
 		t.Errorf("%q", got)
 	}
 	if err := os.Remove(path); err != nil {
@@ -140,12 +118,12 @@ func TestFIFOReplaced(t *testing.T) {
 	}
 	f.Write(VRRP, "second")
 	until(t, "the line is written", func() bool { return f.one().Written == 2 && f.one().Problem == "" })
-	if got := readLines(t, path, 1); got[0] != "second" {
+	if got := notifytest.Lines(t, path, 1); got[0] != "second" {
 		t.Errorf("%q", got)
 	}
 	f.Configure([]FIFOConfig{{Path: path, Classes: VRRP | LVS}}) // changed: a new one in its place
 	f.Write(LVS, "third")
-	if got := readLines(t, path, 1); got[0] != "third" {
+	if got := notifytest.Lines(t, path, 1); got[0] != "third" {
 		t.Errorf("%q", got)
 	}
 	f.Configure(nil)
