@@ -14,6 +14,10 @@ func (r *record) explain(row, k int, kind string) string {
 		return "As the next, and the keepalived that took over sends nothing more while it drops what it hears. When the lists are equal again it gives way without a word, and the client may have its address still."
 	case sp.what == reloadVIP && strings.Contains(r.site.order, "k"):
 		return "keepalived 2.2.7 refuses adverts with another number of addresses than its own: while the lists differ it hears no master and takes over."
+	case sp.what == linkUp && r.site.unicast && r.site.order[sp.at] == 'k':
+		return "A keepalived says good-bye on a link that is down. The kernel keeps that while it asks for the peers' MAC in vain, once a second; the first adverts after the return wait for the end of it."
+	case kind == "outage" && r.site.vmac != "" && sp.after[row].owner == sp.at && sp.before[row].owner != sp.at && r.site.order[sp.at] == 'k':
+		return "A keepalived that takes over with a virtual MAC is answered by the old master while that still has the address, and switches follow the answer until its next frame with that MAC."
 	case sp.what == heal && kind == "outage" && loser == 'k':
 		return "A keepalived that hears a better master gives way without a word, unless it has vrrp_higher_prio_send_advert. When it hears A first, A never learns of it, and does not announce itself before its next refresh (vipd: 60 s; keepalived: none)."
 	}

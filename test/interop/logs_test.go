@@ -80,7 +80,7 @@ func vipdComplains(text string, e event, place int) bool {
 	switch {
 	case mine && e.what == restart && (strings.Contains(text, "an address was here before: removed") ||
 		strings.Contains(text, "left by an earlier vipd: ") || strings.Contains(text, "nftables rules were here before: removed")):
-	case mine && e.what == linkDown && strings.Contains(text, "no buffer space available"): // there is no link to send on
+	case mine && e.what == linkDown && (strings.Contains(text, "no buffer space available") || strings.Contains(text, "virtual address not announced")): // there is no link to send on
 	case mine && e.what == linkDown && strings.Contains(text, "-> FAULT"):
 	case e.what == reloadVIP && strings.Contains(text, "advertises other addresses than we"):
 	default:

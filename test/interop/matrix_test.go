@@ -155,7 +155,7 @@ func TestMatrix(t *testing.T) {
 	file := os.Getenv("VIPD_INTEROP_DOC")
 	if file == "" {
 		few := []site{{version: 3, order: "vk", short: true}, {version: 3, order: "kv", short: true}, {version: 3, order: "vk", short: true, unicast: true},
-			{version: 3, order: "kv", short: true, group: true}, {version: 2, order: "vk", short: true}, {version: 2, order: "kv", short: true}}
+			{version: 3, order: "kv", short: true, group: true}, {version: 3, order: "vk", short: true, unicast: true, vmac: "vmac, base"}, {version: 2, order: "vk", short: true}, {version: 2, order: "kv", short: true}}
 		judge(t, measured(t, few, 400*time.Millisecond))
 		return
 	}
