@@ -18,8 +18,9 @@ import (
 
 // mailed runs one daemon through a life and returns the mails of each instance and
 // group as subject and first line, in order: A and B are a group, C is removed by a
-// reload with notify_deleted, D without, E has smtp_alert off.
-func mailed(t *testing.T, keepalived bool) (map[string][]string, []lab.Mail) {
+// reload with notify_deleted, D without, E has smtp_alert off. cut tells that the
+// machine was too slow for the last mails, and that vipd said so.
+func mailed(t *testing.T, keepalived bool) (all map[string][]string, mails []lab.Mail, cut bool) {
 	l := lab.New(t, "d1")
 	d1 := l.Node("d1")
 	relay := d1.MailRelay(2525)
@@ -60,10 +61,9 @@ func mailed(t *testing.T, keepalived bool) (map[string][]string, []lab.Mail) {
 		}
 		v := d1.Vipd(config("ABCDE"))
 		p, reload = v.Process, func() { v.Reload(config("ABE")) }
-		defer calm(t, v)
 	}
 	object := regexp.MustCompile(`^\[R1\] VRRP (?:Instance|Group) (\w+) - `)
-	all := func() map[string][]string {
+	sorted := func() map[string][]string {
 		got := map[string][]string{}
 		for _, m := range relay.Mails() {
 			name := object.FindStringSubmatch(m.Subject)
@@ -78,27 +78,35 @@ func mailed(t *testing.T, keepalived bool) (map[string][]string, []lab.Mail) {
 	has := func(word string, n int) {
 		t.Helper()
 		l.Eventually(10*time.Second, fmt.Sprintf("%d mails of A, the last %q", n, word), func() bool {
-			a := all()["A"]
-			return len(a) == n && strings.Contains(a[n-1], word) && len(all()["G"]) == n
+			got := sorted()
+			a := got["A"]
+			return len(a) == n && strings.Contains(a[n-1], word) && len(got["B"]) == n && len(got["G"]) == n
 		})
 	}
 	has("MASTER", 2)
-	time.Sleep(300 * time.Millisecond) // the others are there, too
+	l.Eventually(10*time.Second, "C and D are master", func() bool { return len(sorted()["C"]) == 2 && len(sorted()["D"]) == 2 })
 	reload()
-	l.Eventually(10*time.Second, "C is deleted", func() bool { return len(all()["C"]) == 3 })
+	l.Eventually(10*time.Second, "C is deleted", func() bool { return len(sorted()["C"]) == 3 && len(sorted()["D"]) == 3 })
 	d1.LinkDown(0)
 	l.Eventually(10*time.Second, "a fault is logged", func() bool { return strings.Contains(strings.ToUpper(p.Log()), "FAULT") })
 	time.Sleep(300 * time.Millisecond)
 	d1.LinkUp(0) // the relay is on an address of this interface; lost ones wait
 	has("MASTER", 5)
-	p.Stop(5 * time.Second)
+	p.Stop(10 * time.Second)
 	time.Sleep(200 * time.Millisecond)
-	return all(), relay.Mails()
+	for line := range strings.Lines(p.Log()) {
+		if strings.Contains(line, "mail dropped: vipd stops") {
+			cut = true
+		} else if strings.Contains(line, " ERROR ") || strings.Contains(line, "panic") {
+			t.Errorf("in the log: %s", line)
+		}
+	}
+	return sorted(), relay.Mails(), cut
 }
 
 // The mails of a life: subjects, words, recipients and order are those that Debian's
 // keepalived sends in the same run; at the stop vipd's last mails arrive, keepalived's
-// do not.
+// rarely do.
 func TestSameMailAsKeepalived(t *testing.T) {
 	t.Parallel()
 	const owning, lost = "=> VRRP Instance is now owning VRRP VIPs <=", "=> VRRP Instance is no longer owning VRRP VIPs <="
@@ -124,12 +132,14 @@ func TestSameMailAsKeepalived(t *testing.T) {
 	for name, keepalived := range map[string]bool{"vipd": false, "keepalived": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, mails := mailed(t, keepalived)
+			got, mails, cut := mailed(t, keepalived)
 			expected := maps.Clone(want)
-			if !keepalived {
-				for n, s := range stops {
-					expected[n] = append(slices.Clone(expected[n]), s)
+			for n, s := range stops {
+				// keepalived rarely gets them out; when it does they are the same.
+				if list := got[n]; (keepalived || cut) && (len(list) == 0 || list[len(list)-1] != s) {
+					continue
 				}
+				expected[n] = append(slices.Clone(expected[n]), s)
 			}
 			for _, n := range slices.Sorted(maps.Keys(expected)) {
 				if !slices.Equal(got[n], expected[n]) {
