@@ -70,15 +70,15 @@ func loadAt(st *stage, interval time.Duration) map[[2]string]cost {
 		subjects = append(subjects, m)
 	}
 	time.Sleep(2*interval + 3*time.Second)
-	before := make([]usage, len(subjects))
+	before := make([]lab.Usage, len(subjects))
 	for i, s := range subjects {
-		before[i] = s.usage()
+		before[i] = s.p.Usage()
 	}
 	time.Sleep(loadTime)
 	costs := map[[2]string]cost{}
 	for i, s := range subjects {
-		cpu, wakeups := s.usage().since(before[i])
-		costs[[2]string{s.daemon, s.role}] = cost{cpu, wakeups, float64(s.memory())}
+		cpu, wakeups := s.p.Usage().Since(before[i])
+		costs[[2]string{s.daemon, s.role}] = cost{cpu, wakeups, float64(s.p.AllMemory())}
 	}
 	for _, l := range labs {
 		l.WaitOwner(last, 0, "d1") // else a backup was none

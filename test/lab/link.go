@@ -210,3 +210,13 @@ func (n *Node) jsonOf(into any, argv ...string) {
 		n.lab.t.Fatalf("lab: %s: output of %v: %v", n.Name, argv, err)
 	}
 }
+
+// Received is how many frames the node's front LAN interface has received so far.
+func (n *Node) Received() uint64 {
+	n.lab.t.Helper()
+	link, err := n.handle.LinkByName(n.ethernet(0))
+	if err != nil || link.Attrs().Statistics == nil {
+		n.lab.t.Fatalf("lab: %s: reading the counters of eth0: %v", n.Name, err)
+	}
+	return link.Attrs().Statistics.RxPackets
+}

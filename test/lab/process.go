@@ -276,6 +276,63 @@ func (p *Process) Memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// Usage is what a process and its children have used up so far, by the kernel's
+// exact accounts.
+type Usage struct {
+	At      time.Time
+	CPU     time.Duration // on a processor, of all threads
+	Wakeups int64         // times that a thread had waited
+}
+
+// Usage reads the accounts.
+func (p *Process) Usage() Usage {
+	u := Usage{At: time.Now()}
+	for _, pid := range append([]int{p.Pid()}, children(p.Pid())...) {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				continue // the thread has ended
+			}
+			ns, _ := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
+			u.CPU += time.Duration(ns)
+			u.Wakeups += procField(filepath.Join(filepath.Dir(f), "status"), "voluntary_ctxt_switches")
+		}
+	}
+	return u
+}
+
+// Since is the share of one processor, in percent, since an earlier reading, and the
+// wake-ups a second.
+func (u Usage) Since(before Usage) (cpu, wakeups float64) {
+	took := u.At.Sub(before.At).Seconds()
+	return 100 * (u.CPU - before.CPU).Seconds() / took, float64(u.Wakeups-before.Wakeups) / took
+}
+
+// AllMemory is Memory of the process and its children.
+func (p *Process) AllMemory() int64 {
+	sum := int64(0)
+	for _, pid := range append([]int{p.Pid()}, children(p.Pid())...) {
+		sum += procField(fmt.Sprintf("/proc/%d/status", pid), "VmRSS") << 10
+	}
+	return sum
+}
+
+// procField reads one number of a status file of /proc; 0 if it is not there.
+func procField(file, name string) int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if k, v, ok := strings.Cut(line, ":"); ok && k == name {
+			n, _ := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
 // logBuffer is a bytes.Buffer for two goroutines.
 type logBuffer struct {
 	mu sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,8 @@ type Speech struct {
 	Addrs    []netip.Addr
 	AuthPass string // version 2: authentication type 1 (PASS)
 	BadSum   bool   // spoil the checksum
+	Claim    uint8  // the number of addresses that it says it has, when not 0
+	Cut      int    // of the message only so many bytes are sent, when not 0
 }
 
 // Frame is the Ethernet frame of the advert as the node sends it.
@@ -64,6 +67,9 @@ func (n *Node) Frame(s Speech) []byte {
 // message is the VRRP message with its checksum (RFC 3768 §5.3, RFC 9568 §5.2).
 func (s Speech) message() []byte {
 	b := []byte{s.Version<<4 | 1, s.VRID, s.Priority, uint8(len(s.Addrs))}
+	if s.Claim != 0 {
+		b[3] = s.Claim
+	}
 	pseudo := 0
 	if s.Version == 2 {
 		auth := uint8(0)
@@ -90,6 +96,9 @@ func (s Speech) message() []byte {
 		sum ^= 0x1234
 	}
 	binary.BigEndian.PutUint16(b[6:], sum)
+	if s.Cut != 0 {
+		b = b[:s.Cut]
+	}
 	return b
 }
 
@@ -151,6 +160,10 @@ func (n *Node) Flood(perSecond int, frames ...[]byte) *Flood {
 		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 			return fmt.Errorf("opening a packet socket: %w", err)
 		}
+		// Straight to the driver: a queueing discipline has nothing to add.
+		if err = unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
+			return fmt.Errorf("leaving the queueing discipline out: %w", err)
+		}
 		return unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: ifi.Index})
 	})
 	if err != nil {
@@ -165,16 +178,26 @@ func (n *Node) Flood(perSecond int, frames ...[]byte) *Flood {
 func (f *Flood) run(fd, perSecond int, frames [][]byte) {
 	defer close(f.done)
 	defer unix.Close(fd)
-	step := max(time.Second/time.Duration(perSecond), 5*time.Millisecond)
-	tick := time.NewTicker(step)
+	tick := time.NewTicker(max(time.Second/time.Duration(perSecond), 2*time.Millisecond))
 	defer tick.Stop()
+	out := newVector(frames)
 	start := time.Now()
 	for {
-		due := int(time.Since(start).Seconds() * float64(perSecond))
-		for ; f.sent < due; f.sent++ {
-			if _, err := unix.Write(fd, frames[f.sent%len(frames)]); err != nil && err != unix.ENOBUFS {
+		for {
+			due := int(time.Since(start).Seconds()*float64(perSecond)) - f.sent
+			if due <= 0 {
+				break
+			}
+			n, err := out.send(fd, f.sent, due)
+			if err != nil && err != unix.ENOBUFS && err != unix.EINTR {
 				f.err = fmt.Errorf("frame %d: %w", f.sent, err)
 				return
+			}
+			f.sent += max(n, 1) // one that finds no room counts as sent and lost
+			select {
+			case <-f.stop:
+				return
+			default:
 			}
 		}
 		select {
@@ -183,6 +206,43 @@ func (f *Flood) run(fd, perSecond int, frames [][]byte) {
 		case <-tick.C:
 		}
 	}
+}
+
+// vector sends many frames by one system call.
+type vector struct {
+	headers []mmsghdr
+	frames  int
+}
+
+// mmsghdr is struct mmsghdr of the kernel.
+type mmsghdr struct {
+	hdr unix.Msghdr
+	len uint32
+}
+
+// vectorSize is the least number of frames that one call can send.
+const vectorSize = 64
+
+func newVector(frames [][]byte) *vector {
+	v := &vector{frames: len(frames)}
+	for i := range vectorSize + len(frames) { // from any frame on there are enough
+		f := frames[i%len(frames)]
+		iov := &unix.Iovec{Base: &f[0]}
+		iov.SetLen(len(f))
+		h := mmsghdr{hdr: unix.Msghdr{Iov: iov}}
+		h.hdr.SetIovlen(1)
+		v.headers = append(v.headers, h)
+	}
+	return v
+}
+
+// send sends at most n frames, the first being number i of all, and returns how many.
+func (v *vector) send(fd, i, n int) (int, error) {
+	sent, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.headers[i%v.frames])), uintptr(min(n, vectorSize)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(sent), nil
 }
 
 func (f *Flood) end() {

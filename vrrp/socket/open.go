@@ -14,8 +14,10 @@ import (
 const (
 	// receiveBuffer is asked for in bytes; the kernel takes double, and that is
 	// all the memory an unread socket can hold. A small packet counts as about
-	// 800 bytes: there is room for some 2,600, 52 ms of 50,000 packets a second.
-	receiveBuffer = 1 << 20
+	// 800 bytes: there is room for some 10,000. While a flood of 50,000 packets a
+	// second comes in, that is for how long the machine may keep us from reading
+	// before good adverts are lost among the bad: 200 ms.
+	receiveBuffer = 4 << 20
 	// sendPriority is that of network control traffic in the queueing
 	// disciplines of the interface.
 	sendPriority = 7
