@@ -53,6 +53,7 @@ func (r *Router) apply(instances []Instance) {
 	r.list = r.list[:0:0]
 	clear(r.byName)
 	clear(r.byKey)
+	clear(r.recent[:])
 	var altered, renamed []*instance
 	for _, cfg := range instances {
 		in := keep[cfg.key()]

@@ -48,7 +48,7 @@ func (r *Router) updateGroup(in *instance) {
 // addresses do not belong to them: the owner of one sends from it, and we hold it
 // while the owner is away.
 func (r *Router) ownAddresses() {
-	r.own = map[netip.Addr]struct{}{}
+	r.own, r.other = map[netip.Addr]struct{}{}, netip.Addr{}
 	for _, l := range r.links {
 		for _, a := range l.Addrs {
 			r.own[a] = struct{}{}

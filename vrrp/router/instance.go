@@ -71,7 +71,11 @@ func (in *instance) status() InstanceStatus {
 
 // feed gives an event to the machine and carries out what it asks for.
 func (r *Router) feed(in *instance, ev vrrp.Event) {
-	now := time.Now()
+	r.feedAt(in, time.Now(), ev)
+}
+
+// feedAt is feed with the time of the event.
+func (r *Router) feedAt(in *instance, now time.Time, ev vrrp.Event) {
 	for _, a := range in.machine.Handle(now, ev) {
 		r.execute(in, now, a)
 	}

@@ -20,6 +20,8 @@ const (
 	receiveQueue = 1024
 	// commandQueue is how many inputs other than adverts may wait for the loop.
 	commandQueue = 64
+	// turnSize is how many of them are handled before the next look at the deadlines.
+	turnSize = 16
 	// fightHold is how long an instance stays in FAULT after its VIP was fought over.
 	fightHold = 30 * time.Second
 	// syncRetry is how long after a failed Sync the next one is tried.
@@ -46,6 +48,7 @@ type Router struct {
 	list      []*instance // sorted by name
 	byName    map[string]*instance
 	byKey     map[key]*instance
+	recent    [256]recent // of byKey, by VRID
 	groups    map[string]*group
 	byLocal   map[local]*instance // those with unicast peers
 	seen      map[string]Link     // as the host told
@@ -57,6 +60,7 @@ type Router struct {
 	blocked   map[string]string // instances that must not work, with the reason
 	results   map[tracker]int   // last result of each tracker that has one
 	own       map[netip.Addr]struct{}
+	other     netip.Addr // the last source that is not among them
 	endpoints []Endpoint
 	socketErr map[string]error
 	retryAt   time.Time           // next Sync after an error; zero: none
@@ -64,6 +68,12 @@ type Router struct {
 	hindered  map[string][]string // told from outside, by instance
 	stopped   bool
 	limit     limiter
+}
+
+// recent is an instance that was found for a key; nil: there is none.
+type recent struct {
+	key      key
+	instance *instance
 }
 
 // key finds the instance an advert is for.
@@ -127,7 +137,7 @@ func (r *Router) Run(ctx context.Context) error {
 	}
 }
 
-// turn takes one input of each kind, and reports whether there was any.
+// turn takes one command and some adverts, and reports whether there was anything.
 func (r *Router) turn() (any bool) {
 	select {
 	case f := <-r.commands:
@@ -135,11 +145,9 @@ func (r *Router) turn() (any bool) {
 		any = true
 	default:
 	}
-	select {
-	case p := <-r.received:
-		r.receive(p)
+	for n := min(len(r.received), turnSize); n > 0; n-- {
+		r.receive(<-r.received)
 		any = true
-	default:
 	}
 	return any
 }
@@ -272,19 +280,19 @@ func (r *Router) do(ctx context.Context, f func()) error {
 // receive hands an advert to its instance.
 func (r *Router) receive(p *socket.Received) {
 	defer p.Release()
-	src := p.Src
+	src, now := p.Src, time.Now()
 	in, reason := r.find(p)
 	switch {
 	case in == nil && reason == packet.DropNone:
 		return
 	case in == nil:
 		r.strays.Add(1)
-		if r.limit.allow(limitKey{reason: reason, source: src, text: p.Interface}, time.Now()) {
+		if r.limit.allow(limitKey{reason: reason, source: src, text: p.Interface}, now) {
 			r.ports.Observer.Dropped(Drop{Source: src, Reason: reason, Count: r.strays.Load()})
 		}
 		return
 	case reason == packet.DropNone:
-		reason = r.admit(in, &p.Advert, src, p.TTL)
+		reason = r.admit(in, &p.Advert, src, p.TTL, now)
 	}
 	if reason != packet.DropNone {
 		r.drop(in, src, reason)
@@ -295,7 +303,7 @@ func (r *Router) receive(p *socket.Received) {
 	if in.machine.AddressMismatch() != in.mismatch {
 		in.mismatch = !in.mismatch
 		if in.mismatch {
-			r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
+			r.note(in.cfg.Name, now, fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
 		}
 	}
 	if p.Advert.Form == packet.FormPatched {
@@ -303,21 +311,24 @@ func (r *Router) receive(p *socket.Received) {
 	} else {
 		r.compareForm(in, p.Advert.Form, src)
 	}
-	r.feed(in, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
+	r.feedAt(in, now, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
 }
 
 // find returns the instance an advert is for, and whether that speaks the other way
 // of the two: one side by unicast, the other by multicast, and both are master. No
 // instance and DropNone mean that another socket has the advert too.
 func (r *Router) find(p *socket.Received) (*instance, packet.DropReason) {
-	own := r.byLocal[local{p.Interface, p.Dst, p.Advert.VRID}]
+	var own *instance
+	if len(r.byLocal) > 0 {
+		own = r.byLocal[local{p.Interface, p.Dst, p.Advert.VRID}]
+	}
 	if p.Unicast {
 		if own == nil {
 			return nil, packet.DropUnknownVRID
 		}
 		return own, packet.DropNone
 	}
-	in := r.byKey[key{p.Interface, p.IPv6, p.Advert.VRID}]
+	in := r.lookup(key{p.Interface, p.IPv6, p.Advert.VRID})
 	multicast := p.Dst.IsMulticast()
 	switch {
 	case !multicast && (own != nil || r.byLocal[local{"", p.Dst, p.Advert.VRID}] != nil):
@@ -334,6 +345,15 @@ func (r *Router) find(p *socket.Received) (*instance, packet.DropReason) {
 		return nil, packet.DropUnknownVRID // others' own affair, in the group that we are not in
 	}
 	return in, packet.DropByMulticast
+}
+
+// lookup is byKey, with a shorter way for what was found last.
+func (r *Router) lookup(k key) *instance {
+	found := &r.recent[k.vrid]
+	if found.key != k {
+		*found = recent{k, r.byKey[k]}
+	}
+	return found.instance
 }
 
 // related reports whether an advert by multicast is about the addresses of an
@@ -392,11 +412,14 @@ func (r *Router) compareForm(in *instance, form packet.Form, src netip.Addr) {
 
 // admit adds to the machine's checks what only the router knows: all addresses of
 // this host. An advert of ours that comes back on another interface is ours.
-func (r *Router) admit(in *instance, a *packet.Advert, src netip.Addr, ttl uint8) packet.DropReason {
-	if _, own := r.own[src]; own {
-		return packet.DropOwnSource
+func (r *Router) admit(in *instance, a *packet.Advert, src netip.Addr, ttl uint8, now time.Time) packet.DropReason {
+	if src != r.other { // mostly one master is all that is heard
+		if _, own := r.own[src]; own {
+			return packet.DropOwnSource
+		}
+		r.other = src
 	}
-	return in.machine.Admit(time.Now(), a, src, ttl)
+	return in.machine.Admit(now, a, src, ttl)
 }
 
 // drop counts an advert that is not acted on and reports it now and then.

@@ -169,7 +169,8 @@ func (p *Poller) forget(c *Conn) {
 	p.conns.Store(&conns)
 }
 
-// Wake makes the present or the next Wait return.
+// Wake makes the present or the next Wait return. When Wait has returned, its caller
+// looks for everything that somebody may have called Wake for.
 func (p *Poller) Wake() {
 	p.woken.Store(true)
 	if p.asleep.Load() {
@@ -201,13 +202,15 @@ func (p *Poller) Wait(until time.Time) error {
 		case timerID:
 			p.armed = time.Time{}
 		case eventID:
-			p.woken.Store(false)
 		default:
 			if c := conns[id]; c != nil {
 				p.receive(c)
 			}
 		}
 	}
+	// Who called Wake until now has his wish: the caller looks after him now. That is
+	// also deliver, mostly.
+	p.woken.Store(false)
 	return nil
 }
 
