@@ -35,6 +35,7 @@ import (
 const (
 	grace      = time.Second // how long after its deadline a check must have returned
 	sweepEvery = time.Second // how often alarms are looked for
+	idleWait   = time.Hour   // without a job nothing is to be looked for
 	drainWait  = 2 * time.Second
 )
 
@@ -222,6 +223,9 @@ func (s *Scheduler) dispatch(now, limit time.Time) time.Time {
 			break
 		}
 		s.start(e, now)
+	}
+	if len(s.jobs) == 0 {
+		return now.Add(idleWait) // Configure ends it
 	}
 	if len(s.queue) > 0 && s.queue[0].due.Before(limit) {
 		return s.queue[0].due

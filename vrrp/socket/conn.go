@@ -24,8 +24,9 @@ import (
 var ErrInterfaceGone = errors.New("the interface is gone")
 
 // aliveInterval is how often Watch asks whether the interface still exists; the
-// kernel tells a raw socket nothing. An owner that watches links knows sooner.
-const aliveInterval = time.Second
+// kernel tells a raw socket nothing. An owner that watches links knows sooner, so
+// this need not wake an idle process often.
+const aliveInterval = 5 * time.Second
 
 // Conn is a raw socket for adverts. A [Poller] reads it while others send.
 type Conn struct {
@@ -83,7 +84,7 @@ func newConn(key Key, onDrop OnDrop, file, tap *os.File) (*Conn, error) {
 // Key is what the socket was opened for.
 func (c *Conn) Key() Key { return c.key }
 
-// Watch returns nil when ctx ends, ErrInterfaceGone within about a second of the
+// Watch returns nil when ctx ends, ErrInterfaceGone within some seconds of the
 // interface's end, an error that wraps os.ErrClosed as soon after Close, and any
 // error for which a Poller has given the socket up.
 func (c *Conn) Watch(ctx context.Context) error {

@@ -205,7 +205,7 @@ func TestPollerRemove(t *testing.T) {
 	must(t, p.Add(gone, func(r *Received) { r.Release() }))
 	must(t, gone.Close())
 	p.Remove(gone)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*aliveInterval)
 	defer cancel()
 	if err := gone.Watch(ctx); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a closed socket: %v", err)

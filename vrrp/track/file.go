@@ -130,6 +130,11 @@ func (f *Files) Run(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		f.adopt(ctx, watcher, workers)
+		if len(workers) > 0 {
+			look.Reset(fileLook)
+		} else {
+			look.Stop()
+		}
 		again, configured := f.events(ctx, watcher, look.C)
 		if !again {
 			return nil

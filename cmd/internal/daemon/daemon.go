@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -120,6 +121,9 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 		return err
 	}
 	defer lock.Close()
+	// The number of processors is what it is now: to look for another one every second
+	// would be half of what wakes an idle vipd up.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
 	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
 	defer d.close()
