@@ -287,7 +287,7 @@ type Usage struct {
 // Usage reads the accounts.
 func (p *Process) Usage() Usage {
 	u := Usage{At: time.Now()}
-	for _, pid := range append([]int{p.Pid()}, children(p.Pid())...) {
+	for _, pid := range append([]int{p.Pid()}, p.Children()...) {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 		for _, f := range files {
 			b, err := os.ReadFile(f)
@@ -312,7 +312,7 @@ func (u Usage) Since(before Usage) (cpu, wakeups float64) {
 // AllMemory is Memory of the process and its children.
 func (p *Process) AllMemory() int64 {
 	sum := int64(0)
-	for _, pid := range append([]int{p.Pid()}, children(p.Pid())...) {
+	for _, pid := range append([]int{p.Pid()}, p.Children()...) {
 		sum += procField(fmt.Sprintf("/proc/%d/status", pid), "VmRSS") << 10
 	}
 	return sum
