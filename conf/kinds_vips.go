@@ -171,6 +171,9 @@ func (f field) vipOption(v *VIP, option, argument string) bool {
 		if argument != "forever" && err != nil {
 			return value("forever, or a number of seconds below 2147483648")
 		}
+		if v.Prefix.Addr().Is4() && n > 0 {
+			return value("0 or forever: the kernel has no other one for an IPv4 address that is valid for ever")
+		}
 		v.Deprecated, v.PreferredLft = argument != "forever" && n == 0, uint32(n)
 	case "peer":
 		p, ok := vipPrefix(argument)

@@ -274,7 +274,7 @@ func randomVMAC(r *rapid.T, i int) *UseVMAC {
 
 func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
 	v := VIP{Dev: "eth" + fmt.Sprint(number(r, 0, 2)), Scope: rapid.SampledFrom([]string{"global", "link", "host", "site", "0", "255"}).Draw(r, "scope"), NoPrefixRoute: coin(r), NoTrack: coin(r), UseVMAC: coin(r)}
-	if number(r, 0, 2) == 0 {
+	if ipv6 && coin(r) {
 		v.PreferredLft = uint32(number(r, 1, 1<<31-1))
 	} else {
 		v.Deprecated = coin(r)

@@ -241,6 +241,37 @@ func TestFoughtWithNothingElseDue(t *testing.T) {
 	})
 }
 
+// TestHinder: what is told from outside keeps an instance out until it is told no more;
+// others, and other reasons, are not concerned.
+func TestHinder(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(200))
+		n.add("d2", "10.9.0.2", config(100))
+		n.run(5 * time.Second)
+		d1.router.Hinder(map[string][]string{"VI_9": {"no route"}})
+		n.run(time.Second)
+		n.wantOwners("d1")
+		d1.router.Hinder(map[string][]string{"VI_1": {"static route is missing"}})
+		n.run(2 * time.Second)
+		d1.wantState(vrrp.Fault, "static route is missing")
+		n.wantOwners("d2")
+		d1.router.Hinder(nil)
+		n.run(5 * time.Second)
+		n.wantOwners("d1")
+	})
+}
+
+// TestFoughtNames: the reason names what was fought over.
+func TestFoughtNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(200))
+		n.run(5 * time.Second)
+		d1.router.Fought("VI_1", "route", "10.1.0.0/16 via 10.9.0.254")
+		n.run(time.Second)
+		d1.wantState(vrrp.Fault, "route fought over: 10.1.0.0/16 via 10.9.0.254")
+	})
+}
+
 // foreign is an advert of another cluster that uses our VRID.
 func foreign(priority uint8, src, address string) socket.Frame {
 	a := packet.Advert{Version: 3, VRID: 51, Priority: priority, Interval: time.Second, Addrs: []netip.Addr{netip.MustParseAddr(address)}}

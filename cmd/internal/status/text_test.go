@@ -118,3 +118,24 @@ VIP  INTERFACE  INSTANCE  HERE
 		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 	}
 }
+
+func TestWritePaths(t *testing.T) {
+	s := Status{
+		Instances:       []Instance{{Name: "VI_1", Routes: []Path{{Route: "10.1.0.0/16 via 10.9.0.254", Present: true}}, Rules: []Path{{Rule: "from all table 100 priority 7", Error: "waits"}}}},
+		StaticAddresses: []Address{{Address: "10.2.0.1/24", Interface: "eth1", Present: true}}, StaticRoutes: []Path{{Route: "blackhole 10.3.0.0/16", Present: true}},
+	}
+	var b strings.Builder
+	if err := s.writePaths(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+ROUTE OR RULE                       INSTANCE  HERE
+route 10.1.0.0/16 via 10.9.0.254    VI_1      yes
+rule from all table 100 priority 7  VI_1      no: waits
+address 10.2.0.1/24 dev eth1        static    yes
+route blackhole 10.3.0.0/16         static    yes
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
