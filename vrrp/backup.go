@@ -21,12 +21,18 @@ func (m *Machine) inBackup(now time.Time, ev Event) {
 		m.backupAdvert(now, ev.Advert, ev.From)
 	case EventEnv:
 		before := m.DownInterval()
-		m.setEnv(&ev.Env)
+		missed := m.setEnv(&ev.Env)
 		if reason := m.fault(); reason != "" {
 			m.enterFault(now, reason)
 			return
 		}
 		m.shiftTimer(before)
+		if missed {
+			m.cause, m.lesserSince = causeSilence, time.Time{}
+			m.masterAddr, m.masterPriority = netip.Addr{}, 0 // its interval stays learned
+			m.deadline = now.Add(m.DownInterval())
+			m.reason = fmt.Sprintf("%s was made anew: listening for a master for %v", m.cfg.Interface, m.DownInterval())
+		}
 	default:
 		m.impossible(ev)
 	}

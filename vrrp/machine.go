@@ -17,6 +17,7 @@ type Machine struct {
 	cfg Config
 	own map[netip.Addr]struct{} // cfg.Addresses as a set
 	env Env
+	ear int // the last Env.Ear that was not 0
 
 	state    State
 	since    time.Time
@@ -163,10 +164,16 @@ func (m *Machine) setConfig(cfg *Config) {
 	}
 }
 
-// setEnv copies env in.
-func (m *Machine) setEnv(env *Env) {
+// setEnv copies env in. It reports whether adverts are heard by something else than
+// before: what was sent meanwhile was missed.
+func (m *Machine) setEnv(env *Env) (missed bool) {
+	missed = m.ear != 0 && env.Ear != 0 && env.Ear != m.ear
+	if env.Ear != 0 {
+		m.ear = env.Ear
+	}
 	m.env = *env
 	m.env.Faults = slices.Clone(env.Faults)
+	return missed
 }
 
 // priority is the effective priority: 255 for an owner, 254 for one that has given

@@ -59,7 +59,7 @@ func (s *scenario) run(d *datadriven.TestData) {
 		s.configure(d)
 		s.m = New(s.cfg)
 	case "env":
-		// env [source=10.9.0.1] [faults=(a,b)] [pending] [weight=-20]: the whole environment
+		// env [source=10.9.0.1] [faults=(a,b)] [pending] [weight=-20] [ear=2]: the whole environment
 		s.handle(Event{Kind: EventEnv, Env: s.env(d)})
 	case "advert":
 		// advert from=10.9.0.2 priority=200 [interval=1s] [vips=(..)] [ttl=254] [version=2] [pass=x]: Admit, then Handle
@@ -141,6 +141,7 @@ func (s *scenario) env(d *datadriven.TestData) Env {
 	args.Fields{
 		"source": &e.Source,
 		"weight": &e.Weight,
+		"ear":    &e.Ear,
 		"pending": func([]string) error {
 			e.Pending = "the first result of script chk"
 			return nil

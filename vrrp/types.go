@@ -123,11 +123,12 @@ type Env struct {
 	Faults  []string   // why the router cannot take part, in the operator's words; empty: it can
 	Pending string     // what is still to come ("the first result of script chk"): do not start; empty: nothing
 	Weight  int        // sum of the tracker weights in force
+	Ear     int        // what adverts are heard by: another number when it was made anew; 0: nothing, for now
 }
 
 // Equal reports whether a and b are the same environment.
 func (e *Env) Equal(b *Env) bool {
-	return e.Source == b.Source && e.Pending == b.Pending && e.Weight == b.Weight && slices.Equal(e.Faults, b.Faults)
+	return e.Source == b.Source && e.Pending == b.Pending && e.Weight == b.Weight && e.Ear == b.Ear && slices.Equal(e.Faults, b.Faults)
 }
 
 // EventKind says what happened.

@@ -199,3 +199,33 @@ func TestO25InterfaceDown(t *testing.T) {
 		})
 	}
 }
+
+// A BACKUP is frozen (a paused machine), and its interface is taken away and made
+// anew meanwhile: nothing waits in its socket when it goes on.
+//
+// Claim: it does not take over for a moment, and listens anew, however short the
+// freeze was; when the master is gone it takes over after a full down timer.
+func TestFrozenBackupOnNewInterface(t *testing.T) {
+	t.Parallel()
+	p := quickPair(t)
+	logs := watchFamilies(p)
+	for range 2 {
+		p.v2.Freeze()
+		p.d2.Unplug(0)
+		p.d2.Plug(0)
+		time.Sleep(downTimer(quick, 100) + quick)
+		p.v2.Thaw()
+		time.Sleep(5 * quick)
+	}
+	for i, f := range families() {
+		onlyOwner(t, logs[i], "d1")
+		p.v2.WaitState(f.instance, "BACKUP", 5*time.Second)
+	}
+	if log := p.v2.Log(); strings.Contains(log, "BACKUP -> MASTER") {
+		t.Error("d2 took over from a master that it could not hear")
+	}
+	at := p.v1.Kill()
+	for _, f := range families() {
+		p.seen.WaitAdvert(5*time.Second, f.vrid, f.source(p.d2), at)
+	}
+}

@@ -181,7 +181,7 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 	} else if src, reason := r.source(in); reason != "" {
 		fault("%s", reason)
 	} else {
-		env.Source = src
+		env.Source, env.Ear = src, r.ear(in)
 		switch err := r.socketErr[in.cfg.Name]; {
 		case errors.Is(err, ErrOpening):
 			env.Pending = "the opening of the VRRP socket on " + in.cfg.wire()
@@ -204,6 +204,18 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 			in.foughtKind, in.foughtOver, in.foughtUntil.Format(time.TimeOnly))
 	}
 	return env
+}
+
+// ear is what adverts for an instance are heard by: the interface, of which another
+// one of that name is not the same. A socket for unicast over IPv4 depends on none.
+func (r *Router) ear(in *instance) int {
+	if r.socketErr[in.cfg.Name] != nil {
+		return 0
+	}
+	if in.cfg.Unicast && !in.cfg.IPv6 {
+		return -1
+	}
+	return r.links[in.cfg.Interface].Index
 }
 
 // hasPeer reports whether there is a peer other than ourselves.

@@ -366,3 +366,28 @@ func TestO15OwnAdvertOnAnotherInterface(t *testing.T) {
 		n.wantOwners()
 	})
 }
+
+// TestBlock: an instance that must not work resigns at once, says why, and listens
+// again when it may; others do not notice.
+func TestBlock(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(200), config(200, func(in *Instance) { in.Name, in.VRID = "VI_2", 52 }))
+		n.run(5 * time.Second)
+		n.wantOwners("d1")
+		d1.take()
+		d1.router.Block(map[string]string{"VI_1": "no_accept is not possible"})
+		n.run(time.Minute)
+		d1.wantState(vrrp.Fault, "no_accept is not possible")
+		log := d1.take()
+		if got := times(log, "VI_1 advert 0"); len(got) != 1 || times(log, "VI_2 MASTER") != nil {
+			t.Errorf("blocked:\n%s", text(log))
+		}
+		d1.apply(config(200), config(200, func(in *Instance) { in.Name, in.VRID = "VI_2", 52 }))
+		d1.wantState(vrrp.Fault, "no_accept is not possible")
+		d1.router.Block(nil)
+		n.run(time.Millisecond)
+		d1.wantState(vrrp.Backup, "listening")
+		n.run(4 * time.Second)
+		n.wantOwners("d1")
+	})
+}

@@ -53,6 +53,7 @@ type node struct {
 
 	priorities []PriorityEvent
 	cut        map[string]bool // interfaces from which nothing gets out
+	unplugged  bool            // the interface is gone, and HostState does not say so yet
 	thawed     chan struct{}   // closed while the readers run
 }
 
@@ -220,6 +221,18 @@ func (d *node) SendAdvert(instance string, src netip.Addr, a *packet.Advert) err
 	}
 	return nil
 }
+
+// Listening implements Sender.
+func (d *node) Listening(string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.unplugged {
+		return socket.ErrInterfaceGone
+	}
+	return nil
+}
+
+func (d *node) setUnplugged(on bool) { d.mu.Lock(); defer d.mu.Unlock(); d.unplugged = on }
 
 // keyOf returns the key of the socket that an endpoint sends by.
 func keyOf(e Endpoint) socket.Key {

@@ -235,6 +235,51 @@ func TestFrozenBackup(t *testing.T) {
 	}
 }
 
+// TestFrozenBackupWhoseInterfaceIsReplaced: while it was frozen its interface went and
+// another one of that name came, so that nothing waits in its socket. It must not
+// take over from a master that it could not hear, not even for a moment, and
+// listens anew. The twin finds nobody then.
+func TestFrozenBackupWhoseInterfaceIsReplaced(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, n *network) {
+			n.add("d1", "10.9.0.1", config(200))
+			d2 := n.add("d2", "10.9.0.2", config(100))
+			n.run(5 * time.Second)
+			d2.take()
+			d2.freeze(20*time.Second, time.Millisecond)
+			n.lan.SetLink("d2", false)
+			d2.setUnplugged(true)
+			n.run(20*time.Second + 50*time.Millisecond) // it goes on, and does not know yet
+			n.wantOwners("d1")
+			if !alive {
+				n.nodes["d1"].crash()
+			}
+			n.lan.SetLink("d2", true)
+			d2.setUnplugged(false)
+			d2.mu.Lock()
+			d2.syncErr = map[string]error{"VI_1": ErrOpening}
+			d2.mu.Unlock()
+			d2.setLinks(map[string]Link{"eth0": link(7, "10.9.0.2")})
+			n.run(20 * time.Millisecond) // the socket is there, and has heard nothing yet
+			d2.mu.Lock()
+			d2.syncErr = nil
+			d2.mu.Unlock()
+			d2.router.SocketsChanged()
+			replaced := n.now()
+			d2.wantState(vrrp.Backup, "eth0 was made anew: listening for a master for 3.609375s")
+			n.run(3609 * time.Millisecond)
+			if got := times(d2.take(), "VI_1 BACKUP -> MASTER"); len(got) != 0 {
+				t.Errorf("it took over at %v, the interface was there at %v", got, replaced)
+			}
+			n.run(time.Second)
+			got := times(d2.take(), "VI_1 BACKUP -> MASTER")
+			if alive && len(got) != 0 || !alive && (len(got) != 1 || got[0]-replaced != 3609375*time.Microsecond) {
+				t.Errorf("alive %v: it took over at %v", alive, got)
+			}
+		})
+	}
+}
+
 // TestReceivedBeforeTakeover: what was received before the timer ran out counts,
 // even if the loop comes to both at once.
 func TestReceivedBeforeTakeover(t *testing.T) {

@@ -38,7 +38,7 @@ func (r *Router) tick(now time.Time) {
 	}
 	var due []*instance // all at first: those of a sync group take over together
 	for _, in := range r.list {
-		if in.due(now) && !r.deaf(in) {
+		if in.due(now) && !r.deaf(in) && !r.unplugged(in, now) {
 			due = append(due, in)
 		}
 	}
@@ -121,6 +121,28 @@ func (in *instance) due(now time.Time) bool {
 	}
 	in.listenUntil = time.Time{}
 	return true
+}
+
+// unplugged reports whether a BACKUP whose listening is over could not hear anybody,
+// nor another of its sync group: the interface is gone, and the word of that is on
+// its way (a process that was frozen has much to catch up with). It is asked again
+// until then.
+func (r *Router) unplugged(in *instance, now time.Time) bool {
+	if in.machine.State() != vrrp.Backup {
+		return false
+	}
+	members := []*instance{in}
+	if in.group != nil {
+		members = in.group.members
+	}
+	for _, m := range members {
+		// A socket that was opened a moment ago has heard nothing yet.
+		if r.socketErr[m.cfg.Name] != nil || r.ports.Sender.Listening(m.cfg.Name) != nil {
+			in.listenUntil = now.Add(listenGrace)
+			return true
+		}
+	}
+	return false
 }
 
 // timerWaiter is a Waiter on the standard library's timer.

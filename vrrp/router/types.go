@@ -147,6 +147,9 @@ type Sender interface {
 	// socket could not be. It is called when the set changes, also when an Index
 	// changes, after SocketsChanged, and once a second while there are errors.
 	Sync(endpoints []Endpoint) map[string]error
+	// Listening returns nil while adverts for the instance can be heard. An error
+	// means that its interface is gone, whatever HostState said last.
+	Listening(instance string) error
 }
 
 // Addresses puts the virtual addresses of an instance on the host, or off it.

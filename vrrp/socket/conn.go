@@ -166,6 +166,10 @@ func (c *Conn) countLost(total uint32) {
 	c.lost = total
 }
 
+// Alive returns ErrInterfaceGone when the interface of the socket does not exist any
+// more. It asks the kernel.
+func (c *Conn) Alive() error { return c.alive() }
+
 // alive says whether the interface still exists in this network namespace.
 func (c *Conn) alive() error {
 	var err error

@@ -190,6 +190,19 @@ func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	return failed
 }
 
+// Listening implements router.Sender.
+func (s *sender) Listening(instance string) error {
+	w, ok := s.byInstance[instance]
+	if !ok {
+		return fmt.Errorf("%s has no socket", instance)
+	}
+	c := w.link.conn.Load()
+	if c == nil {
+		return router.ErrOpening
+	}
+	return c.Alive()
+}
+
 // link returns the socket of k, which is opened if need be.
 func (s *sender) link(k socket.Key) *link {
 	l := s.links[k]
