@@ -45,6 +45,7 @@ type idle struct{}
 
 func (idle) SendAdvert(string, netip.Addr, *packet.Advert) error { return nil }
 func (idle) Sync([]router.Endpoint) map[string]error             { return nil }
+func (idle) Listening(string) error                              { return nil }
 func (idle) Want(string, bool)                                   {}
 func (idle) Announce(string, vrrp.Burst)                         {}
 func (idle) Stop(string)                                         {}

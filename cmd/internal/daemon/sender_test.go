@@ -116,6 +116,9 @@ func TestSocketsAreOpenedAside(t *testing.T) {
 		if err := s.SendAdvert(e.Instance, netip.MustParseAddr("127.0.0.1"), &a); (err == nil) != opened {
 			t.Errorf("%s: sending says %v, want it opened: %v", e.Instance, err, opened)
 		}
+		if err := s.Listening(e.Instance); (err == nil) != opened {
+			t.Errorf("%s: listening says %v, want it opened: %v", e.Instance, err, opened)
+		}
 	}
 	want(good, true)
 	want(bad, false)
