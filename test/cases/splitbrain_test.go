@@ -1,7 +1,9 @@
 package cases
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,5 +148,48 @@ func TestO02SecondBurstAfterLosingAdvert(t *testing.T) {
 				staysMaster(t, p, f, began)
 			}
 		})
+	}
+}
+
+// Two directors were cloned with one base address: both are masters, and neither
+// acts on the other's adverts, which look like its own.
+//
+// Claim: both say so, in the log, a counter, a note and an alarm. A healthy pair,
+// whose master has an interface more on the LAN, never does.
+func TestDuplicateBaseAddress(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "d2", "d3")
+	conf := func(prio int) string {
+		return lab.VipdConf("", lab.Instance{Priority: prio, Interval: quick, VIPs: []netip.Addr{lab.VIP()}})
+	}
+	d1, d2, d3 := l.Node("d1"), l.Node("d2"), l.Node("d3")
+	l.Switch().IP("link set d1-1 master br0") // both interfaces of d1 on one LAN
+	healthy := d1.Vipd(conf(200))
+	l.WaitOwner(lab.VIP(), 10*time.Second, "d1")
+	other := d3.Vipd(conf(50))
+	other.WaitState("VI_1", "BACKUP", 5*time.Second)
+	time.Sleep(5 * quick)
+	for _, v := range []*lab.Daemon{healthy, other} {
+		if n := v.Status().Instance("VI_1").Counters["adverts_dropped_duplicate_source"]; n != 0 {
+			t.Errorf("%s of a healthy pair counts %d adverts of a twin", v.Node.Name, n)
+		}
+	}
+	other.Stop(5 * time.Second)
+	d2.IP("addr flush dev eth0")
+	d2.IP("addr add " + d1.Addr().String() + "/24 dev eth0")
+	twins := []*lab.Daemon{healthy, d2.Vipd(conf(100))}
+	l.WaitOwner(lab.VIP(), 10*time.Second, "d1", "d2") // the fault
+	healthy.Stop(5 * time.Second)
+	healthy.Again() // a new master listens at once, an old one every 30 s
+	for _, v := range twins {
+		v.WaitLog("WARN the machine with the MAC address .* sends adverts from our own address "+d1.Addr().String(), 40*time.Second)
+		if n := v.Status().Instance("VI_1").Counters["adverts_dropped_duplicate_source"]; n == 0 {
+			t.Errorf("%s counts no advert of its twin", v.Node.Name)
+		}
+		text, err := v.Ctl("status")
+		if err != nil || !strings.Contains(text, "ALARM: VI_1: another machine on eth0 sends adverts from our address "+d1.Addr().String()) ||
+			!strings.Contains(text, "sends adverts from our own address") {
+			t.Errorf("the status of %s (%v):\n%s", v.Node.Name, err, text)
+		}
 	}
 }

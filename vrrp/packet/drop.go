@@ -40,6 +40,7 @@ const (
 	DropTTLRange                       // outside min_ttl..max_ttl of the peer
 	DropByMulticast                    // arrived by multicast, the instance has unicast peers
 	DropByUnicast                      // arrived by unicast, the instance speaks multicast
+	DropTwin                           // sent from the very address that we send from, by another
 	dropReasons
 )
 
@@ -81,6 +82,7 @@ var dropNames = [NumDropReasons]string{
 	DropTTLRange:     "ttl_range",
 	DropByMulticast:  "by_multicast",
 	DropByUnicast:    "by_unicast",
+	DropTwin:         "duplicate_source",
 }
 
 // String returns the reason in snake_case.

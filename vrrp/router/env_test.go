@@ -367,6 +367,31 @@ func TestO15OwnAdvertOnAnotherInterface(t *testing.T) {
 	})
 }
 
+// TestTwinSource: another router with the very address we send from is named, and never
+// acted on. What we send on another interface of ours is no twin.
+func TestTwinSource(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		d1 := n.add("d1", "10.9.0.1", config(100))
+		d2 := n.add("d2", "10.9.0.1", config(200))
+		n.run(10 * time.Second)
+		n.wantOwners("d1", "d2")
+		for _, d := range []*node{d1, d2} {
+			s := d.status("VI_1")
+			if s.Drops[packet.DropTwin] < 5 || s.Drops[packet.DropOwnSource] != 0 || time.Since(s.TwinAt) > time.Second {
+				t.Errorf("%s: %v, last at %v", d.name, s.Drops, s.TwinAt)
+			}
+			d.mu.Lock()
+			if len(d.drops) != 1 || d.drops[0].Reason != packet.DropTwin { // at most once a minute
+				t.Errorf("%s reports %v", d.name, d.drops)
+			}
+			d.mu.Unlock()
+		}
+		d2.setLinks(map[string]Link{"eth0": link(2, "10.9.0.2")})
+		n.run(5 * time.Second)
+		n.wantOwners("d2")
+	})
+}
+
 // TestBlock: an instance that must not work resigns at once, says why, and listens
 // again when it may; others do not notice.
 func TestBlock(t *testing.T) {

@@ -34,7 +34,7 @@ type instance struct {
 	sent, sendErrors, receivedCount, masters uint64
 	drops                                    [packet.NumDropReasons]uint64
 	foreign                                  netip.Addr
-	foreignAt                                time.Time
+	foreignAt, twinAt                        time.Time
 	unproven                                 [packet.NumDropReasons]uint64
 	patchedCount                             uint64
 	patchedFrom                              []netip.Addr // peers noted for it
@@ -52,6 +52,7 @@ func (in *instance) status() InstanceStatus {
 		Weights: strings.Join(in.weights, "; "),
 		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
 		Patched: in.patchedCount, Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
+		TwinAt: in.twinAt,
 	}
 	for reason, n := range in.unproven {
 		if n > 0 {

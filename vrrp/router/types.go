@@ -246,4 +246,6 @@ type InstanceStatus struct {
 	// sign of another cluster with the same VRID; ForeignAt is when it was heard.
 	Foreign   netip.Addr
 	ForeignAt time.Time
+	// TwinAt is when an advert was heard that another sent from our source address.
+	TwinAt time.Time
 }

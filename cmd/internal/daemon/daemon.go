@@ -79,6 +79,7 @@ type Daemon struct {
 	manager    *host.Manager
 	firewall   *firewall.Firewall
 	refusal    *refusal
+	twins      *twins
 	engine     *engine.Engine
 	sender     *sender
 	router     *router.Router
@@ -232,6 +233,8 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.balance.alerts = d.observer.alerts
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
 	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine}
+	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
+	d.observer.master = d.twins.Master
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
 
@@ -291,7 +294,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}

@@ -28,6 +28,7 @@ type observer struct {
 	log    *zap.Logger
 	notify notifier
 	alerts *alerts // nil: nothing is mailed
+	master func()  // hears that an instance has become MASTER
 
 	mu         sync.Mutex // guards all following fields
 	vrids      map[string]uint8
@@ -109,6 +110,9 @@ func (o *observer) Transition(t router.TransitionEvent) {
 		delete(o.goneGroups, t.Group)
 	}
 	o.mu.Unlock()
+	if t.To == vrrp.Master && t.Instance != "" && o.master != nil {
+		o.master()
+	}
 	state := t.To.String()
 	switch {
 	case t.To == vrrp.Init && gone && deleted:
@@ -210,6 +214,7 @@ var dropTexts = map[packet.DropReason]string{
 	packet.DropTTLRange:     "advert from %s dropped: its TTL is outside min_ttl..max_ttl of that unicast_peer; the way to it has changed, or it is forged",
 	packet.DropByMulticast:  "advert from %s arrived by multicast, unicast configured: here unicast_peer is set; set it on that director too, or take it out here",
 	packet.DropByUnicast:    "advert from %s arrived by unicast, multicast configured: that director has unicast_peer; set it here too, or take it out there",
+	packet.DropTwin:         "advert dropped that another machine sent from our own address %s: each takes itself for the master; give one of them another address (\"arping -D\" finds the other), or a loop in the network sends our frames back",
 	packet.DropUnknownVRID:  "advert from %s for a virtual_router_id that is not configured here",
 }
 

@@ -92,6 +92,9 @@ func (d *Daemon) instances(s *status.Status) {
 		if r.Weights != "" {
 			i.Notes = append(i.Notes, fmt.Sprintf("priority %d is changed by trackers: %s", i.Priority, r.Weights))
 		}
+		if twin(&r) {
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: another machine on %s sends adverts from our address %v, too; or the network sends ours back", r.Name, r.Config.Interface, r.Source))
+		}
 		i.Notes = append(i.Notes, d.observer.Notes(r.Name)...)
 		for _, a := range addresses[r.Name].Addresses {
 			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present, Refused: a.Refused}
@@ -111,6 +114,11 @@ func (d *Daemon) instances(s *status.Status) {
 		i.Counters["announcements_pending"] = int64(g.Pending)
 		s.Instances = append(s.Instances, i)
 	}
+}
+
+// twin reports whether another router sends from the same address now.
+func twin(r *router.InstanceStatus) bool {
+	return !r.TwinAt.IsZero() && time.Since(r.TwinAt) < twinEvery+twinMost
 }
 
 func instanceStatus(r router.InstanceStatus) status.Instance {
