@@ -86,6 +86,9 @@ func (d *Daemon) instances(s *status.Status) {
 	}
 	for _, r := range d.router.Status() {
 		i := instanceStatus(r)
+		if i.Since.IsZero() { // no state yet but INIT
+			i.Since = d.started
+		}
 		if r.Waiting != "" {
 			i.Notes = append(i.Notes, r.Waiting)
 		}

@@ -100,8 +100,8 @@ type SyncGroup struct {
 // Script is one vrrp_script.
 type Script struct {
 	Name       string    `json:"name"`
-	State      string    `json:"state"` // UNKNOWN, OK, FAILED
-	LastRun    time.Time `json:"last_run"`
+	State      string    `json:"state"`             // UNKNOWN, OK, FAILED
+	LastRun    time.Time `json:"last_run,omitzero"` // absent until the first run has ended
 	DurationMS float64   `json:"duration_ms"`
 	Detail     string    `json:"detail"`
 }
@@ -110,11 +110,11 @@ type Script struct {
 type TrackFile struct {
 	Name    string    `json:"name"`
 	File    string    `json:"file"`
-	Value   int       `json:"value"`   // before any weight
-	Known   bool      `json:"known"`   // false until it was read
-	Watched bool      `json:"watched"` // changes are seen at once; else within a second
-	Changed time.Time `json:"changed"` // zero: never
-	Detail  string    `json:"detail"`  // why the value is 0 although the file does not say so
+	Value   int       `json:"value"`            // before any weight
+	Known   bool      `json:"known"`            // false until it was read
+	Watched bool      `json:"watched"`          // changes are seen at once; else within a second
+	Changed time.Time `json:"changed,omitzero"` // absent: never
+	Detail  string    `json:"detail"`           // why the value is 0 although the file does not say so
 }
 
 // TrackProcess is one vrrp_track_process.
@@ -122,7 +122,7 @@ type TrackProcess struct {
 	Name      string    `json:"name"`
 	State     string    `json:"state"` // UNKNOWN, OK, FAILED
 	Processes int       `json:"processes"`
-	Changed   time.Time `json:"changed"`
+	Changed   time.Time `json:"changed,omitzero"`
 	Source    string    `json:"source"` // "kernel events", "polling /proc: …" and why
 	Detail    string    `json:"detail"`
 }
@@ -159,8 +159,8 @@ type Check struct {
 	Type      string    `json:"type"` // TCP_CHECK, HTTP_GET, SSL_GET
 	Target    string    `json:"target"`
 	Healthy   bool      `json:"healthy"`
-	Known     bool      `json:"known"` // false until the first result
-	LastRun   time.Time `json:"last_run"`
+	Known     bool      `json:"known"`             // false until the first result
+	LastRun   time.Time `json:"last_run,omitzero"` // absent until the first run has ended
 	LatencyMS float64   `json:"latency_ms"`
 	Detail    string    `json:"detail"`
 	Alarm     string    `json:"alarm,omitempty"` // local trouble: the result says nothing about the server

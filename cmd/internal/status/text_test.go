@@ -1,10 +1,28 @@
 package status
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 )
+
+// What has not happened has no time: a reader of JSON would take the year 1 for one.
+func TestTimesThatAreNot(t *testing.T) {
+	s := Status{
+		Started: time.Now(), ConfigLoaded: time.Now(), Instances: []Instance{{Since: time.Now()}},
+		Scripts: []Script{{}}, TrackFiles: []TrackFile{{}}, TrackProcesses: []TrackProcess{{}},
+		VirtualServers: []VirtualServer{{RealServers: []RealServer{{Checks: []Check{{}}}}}},
+	}
+	b, err := json.Marshal(s)
+	if err != nil || strings.Contains(string(b), "0001-01-01") {
+		t.Errorf("%v: %s", err, b)
+	}
+	s.VirtualServers[0].RealServers[0].Checks[0].LastRun = time.Now()
+	if b, err = json.Marshal(s); err != nil || !strings.Contains(string(b), `"last_run":"2`) {
+		t.Errorf("%v: no last_run in %s", err, b)
+	}
+}
 
 func TestWriteText(t *testing.T) {
 	now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
