@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -166,10 +167,21 @@ func (s *Scheduler) notify(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.changed:
-			if s.opts.OnChange != nil {
-				s.opts.OnChange()
-			}
+			s.tell()
 		}
+	}
+}
+
+// tell calls OnChange. A fault there must not end the daemon: the next change calls it
+// again.
+func (s *Scheduler) tell() {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("acting on a changed check met a fault in vipd", zap.Any("err", p), zap.String("stack", string(debug.Stack())))
+		}
+	}()
+	if s.opts.OnChange != nil {
+		s.opts.OnChange()
 	}
 }
 

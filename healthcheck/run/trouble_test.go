@@ -234,6 +234,34 @@ func TestO38Age(t *testing.T) {
 	})
 }
 
+// TestFaultInOnChange: a panic of the callback ends neither the process nor the checks;
+// the next change calls it again.
+func TestFaultInOnChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		s := New(Options{OnChange: func() {
+			if calls.Add(1) == 1 {
+				panic("a fault")
+			}
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		f := good()
+		configure(t, s, job("a", f))
+		pass(1500 * time.Millisecond)
+		f.set(healthcheck.Result{Detail: "bad"})
+		pass(3 * time.Second)
+		if calls.Load() < 2 {
+			t.Errorf("%d calls, want one for each change", calls.Load())
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestOnChange: many changes are few calls, never two at once, and a callback
 // that blocks does not hold up the checks.
 func TestOnChange(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -203,12 +204,14 @@ func (f *Firewall) look() (began time.Time) {
 // watch listens to changes, again and again when that fails.
 func (f *Firewall) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := f.kernel.Watch(ctx, func() {
-			f.hear(nil)
-			select {
-			case f.poke <- struct{}{}:
-			default:
-			}
+		err := guarded(func() error {
+			return f.kernel.Watch(ctx, func() {
+				f.hear(nil)
+				select {
+				case f.poke <- struct{}{}:
+				default:
+				}
+			})
 		})
 		if ctx.Err() == nil {
 			f.hear(err)
@@ -365,6 +368,16 @@ func (f *Firewall) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
+}
+
+// guarded turns a panic into an error: looking now and then goes on without hearing.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 // sleep waits, at most until ctx ends.

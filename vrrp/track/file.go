@@ -18,6 +18,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+
+	"vipd/vrrp/track/process"
 )
 
 const (
@@ -290,9 +292,23 @@ func (f *Files) start(ctx context.Context, c FileConfig) *fileWorker {
 		if c.Init && (first || moved) {
 			f.initialise(c)
 		}
-		f.loop(wctx, x, c)
+		f.guarded(wctx, x, c)
 	}()
 	return w
+}
+
+// guarded is loop, and again after a fault.
+func (f *Files) guarded(ctx context.Context, x *file, c FileConfig) {
+	for {
+		err := process.Guard(func() { f.loop(ctx, x, c) })
+		if err == nil {
+			return
+		}
+		f.log.Error("a track file met a fault in vipd; it is read again", zap.String("check", c.Name), zap.NamedError("err", err))
+		if !pause(ctx, time.Second) {
+			return
+		}
+	}
 }
 
 // initialise writes the first value.

@@ -255,7 +255,9 @@ func (sc *script) loop(ctx context.Context, c Config) {
 			return
 		case <-timer.C:
 		}
-		sc.run(ctx, c)
+		if err := process.Guard(func() { sc.run(ctx, c) }); err != nil {
+			sc.owner.log.Error("a vrrp_script met a fault in vipd; it is run again", zap.String("check", c.Name), zap.NamedError("err", err))
+		}
 		passed := time.Since(due) / interval
 		sc.update(func(st *Status) { st.Skipped += uint64(passed) })
 		due = due.Add((passed + 1) * interval)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -170,14 +171,18 @@ func load(ctx context.Context, path string) (*conf.Config, error) {
 	var cfg *conf.Config
 	var diags conf.Diagnostics
 	done := make(chan struct{})
+	var fault error
 	go func() {
 		defer close(done)
-		cfg, diags = Load(path)
+		fault = guard(func() error { cfg, diags = Load(path); return nil })
 	}()
 	select {
 	case <-done:
 	case <-ctx.Done():
 		return nil, errStopped
+	}
+	if fault != nil {
+		return nil, fmt.Errorf("reading the configuration met a fault in vipd: %w", fault)
 	}
 	if cfg == nil {
 		return nil, &ConfigError{diags}

@@ -210,7 +210,13 @@ func (s *sender) link(k socket.Key) *link {
 		ctx, cancel := context.WithCancel(s.ctx)
 		l = &link{key: k, stop: cancel, state: router.ErrOpening}
 		s.links[k] = l
-		s.wg.Go(func() { s.serve(ctx, l) })
+		s.wg.Go(func() {
+			for err := guard(func() error { s.serve(ctx, l); return nil }); err != nil && ctx.Err() == nil; {
+				s.log.Error("a VRRP socket met a fault in vipd and is opened again", zap.Stringer("iface", l.key), zap.NamedError("err", err))
+				time.Sleep(reopenEvery)
+				err = guard(func() error { s.serve(ctx, l); return nil })
+			}
+		})
 	}
 	return l
 }

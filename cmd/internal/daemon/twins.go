@@ -94,7 +94,11 @@ func (t *twins) look(ctx context.Context) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, window)
 			defer cancel()
-			mac, err := t.hear(ctx, l.Index, p.src)
+			var mac net.HardwareAddr
+			err := guard(func() (err error) {
+				mac, err = t.hear(ctx, l.Index, p.src)
+				return err
+			})
 			switch {
 			case err != nil:
 				t.log.Debug("cannot listen for another director with our address", zap.String("iface", p.iface), zap.NamedError("err", err))

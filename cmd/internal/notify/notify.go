@@ -232,7 +232,10 @@ func (r *Runner) work(q *queue) {
 		q.events = slices.Delete(q.events, 0, 1)
 		r.mu.Unlock()
 		for _, c := range e.commands {
-			r.runOne(q, e.Event, c)
+			if err := process.Guard(func() { r.runOne(q, e.Event, c) }); err != nil {
+				r.log.Error("a notification command met a fault in vipd; the others go on", zap.String("instance", e.Name),
+					zap.String("command", strings.Join(c.Argv, " ")), zap.NamedError("err", err))
+			}
 		}
 	}
 }

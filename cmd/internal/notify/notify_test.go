@@ -7,12 +7,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"vipd/cmd/internal/notify/notifytest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -242,5 +246,68 @@ func TestReloadKeepsWaitingEvents(t *testing.T) {
 	until(t, "all ran", func() bool { return r.idle() && len(lines(t, dir+"/log")) == 3 })
 	if got := fmt.Sprint(lines(t, dir+"/log")); got != "[old old new]" {
 		t.Errorf("ran %s", got)
+	}
+}
+
+// stumbling is a log in which the first line that says something panics.
+type stumbling struct {
+	zapcore.Core
+	text string
+	fell *atomic.Bool
+}
+
+func (s stumbling) Check(e zapcore.Entry, c *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return c.AddCore(e, s)
+}
+
+func (s stumbling) Write(e zapcore.Entry, f []zapcore.Field) error {
+	if e.Message == s.text && s.fell.CompareAndSwap(false, true) {
+		panic("a fault")
+	}
+	return s.Core.Write(e, f)
+}
+
+// TestFaultInOneCommand: a panic about one command ends neither the process nor the
+// commands behind it.
+func TestFaultInOneCommand(t *testing.T) {
+	core, logged := observer.New(zap.DebugLevel)
+	r := open(t, time.Second, zap.New(stumbling{core, "notification command failed", &atomic.Bool{}}))
+	out := filepath.Join(t.TempDir(), "out")
+	r.Configure("INSTANCE", map[string]Commands{"VI_1": {Master: sh("exit 1"), Backup: sh("echo $0 >> " + out)}})
+	r.Notify(Event{Kind: "INSTANCE", Name: "VI_1", State: "MASTER", Priority: 100})
+	r.Notify(Event{Kind: "INSTANCE", Name: "VI_1", State: "BACKUP", Priority: 100})
+	until(t, "the second command ran", func() bool { return lines(t, out)[0] != "" })
+	if n := logged.FilterMessageSnippet("met a fault in vipd").Len(); n != 1 {
+		t.Errorf("%d lines about the fault, want 1: %v", n, logged.All())
+	}
+}
+
+// TestFaultOfFIFO: a panic about one pipe does not end it, and what waits is written.
+func TestFaultOfFIFO(t *testing.T) {
+	core, logged := observer.New(zap.DebugLevel)
+	path := filepath.Join(t.TempDir(), "fifo")
+	fell := &atomic.Bool{}
+	f := newFIFOs(t, zap.New(stumbling{core, "events for a notify FIFO wait", fell}))
+	f.Configure([]FIFOConfig{{Path: path, Classes: VRRP}})
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // nobody can read events from that
+		t.Fatal(err)
+	}
+	f.Write(VRRP, "a line")
+	until(t, "the fault", fell.Load)
+	if err := os.Remove(path); err != nil { // the fault has not taken it away: it is not ours
+		t.Fatal(err)
+	}
+	until(t, "the pipe is there again", func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().Type() == os.ModeNamedPipe
+	})
+	if got := notifytest.Lines(t, path, 1); got[0] != "a line" {
+		t.Errorf("read %q", got)
+	}
+	if n := logged.FilterMessageSnippet("met a fault in vipd").Len(); n != 1 {
+		t.Errorf("%d lines about the fault, want 1: %v", n, logged.All())
 	}
 }
