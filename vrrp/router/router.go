@@ -219,22 +219,6 @@ func (r *Router) Hinder(reasons map[string][]string) {
 	})
 }
 
-// Twin tells that adverts from src, the address that instances on the interface send
-// from, came from another machine.
-func (r *Router) Twin(iface string, src netip.Addr, mac string) {
-	r.post(func() {
-		now := time.Now()
-		for _, in := range r.list {
-			if in.cfg.Interface != iface || in.source != src {
-				continue
-			}
-			in.drops[packet.DropTwin]++
-			in.twinAt = now
-			r.note(in.cfg.Name, now, fmt.Sprintf("the machine with the MAC address %s sends adverts from our own address %v: each takes itself for the master; give one of them another address (if the MAC is ours: a loop in the network sends our frames back)", mac, src))
-		}
-	})
-}
-
 // Status returns a snapshot of all instances, sorted by name; nil once Run has
 // returned.
 func (r *Router) Status() []InstanceStatus {
@@ -424,37 +408,6 @@ func (r *Router) compareForm(in *instance, form packet.Form, src netip.Addr) {
 		theirs, ours = ours, theirs
 	}
 	r.note(in.cfg.Name, now, fmt.Sprintf("%v sends checksums %s the IPv4 pseudo-header, we send them %s: it may refuse our adverts; set v3_checksum_as_v2 = %t here, or change it there", src, theirs, ours, plain))
-}
-
-// admit adds to the machine's checks what only the router knows: all addresses of
-// this host. An advert of ours that comes back on another interface is ours. On the
-// interface that it was sent by nothing of ours comes back: the sockets do not loop.
-// What has our address there is another's.
-func (r *Router) admit(in *instance, a *packet.Advert, src netip.Addr, ttl uint8, now time.Time) packet.DropReason {
-	if src != r.other { // mostly one master is all that is heard
-		if _, own := r.own[src]; own && src == in.source {
-			return packet.DropTwin
-		} else if own {
-			return packet.DropOwnSource
-		}
-		r.other = src
-	}
-	return in.machine.Admit(now, a, src, ttl)
-}
-
-// drop counts an advert that is not acted on and reports it now and then.
-func (r *Router) drop(in *instance, src netip.Addr, reason packet.DropReason) {
-	in.drops[reason]++
-	now := time.Now()
-	switch reason {
-	case packet.DropForeign:
-		in.foreign, in.foreignAt = src, now
-	case packet.DropTwin:
-		in.twinAt = now
-	}
-	if r.limit.allow(limitKey{instance: in.cfg.Name, reason: reason, source: src}, now) {
-		r.ports.Observer.Dropped(Drop{Instance: in.cfg.Name, Source: src, Reason: reason, Count: in.drops[reason]})
-	}
 }
 
 // shutdown stops every instance.
