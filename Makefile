@@ -9,11 +9,16 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 # Packages whose tests boot the user-mode kernel (where the host has no IPVS).
 # Binaries built with -race do not run there.
 UML      = $(shell grep -rlE '\buml\.Main\b|\blab\.Main\b' --include='*_test.go' . | xargs -r -n1 dirname | sort -u)
-# The rest of the product: quick, and run with the race detector.
-UNIT     = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './test/*' -not -path '*/testdata/*' -printf '%h\n' | sort -u))
-# Whatever uses a site of namespaces, one package after the other: they measure
-# times and must not compete for the CPU.
-LAB      = $(sort ./test/... $(filter-out ./test/%,$(UML)))
+# The rest of the product.
+PRODUCT  = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './test/*' -not -path '*/testdata/*' -printf '%h\n' | sort -u))
+# Nothing can race where there is no goroutine: the race detector only takes time.
+PURE     = ./conf ./conf/spread ./garp ./healthcheck ./ipvs ./ipvs/plan ./vrrp ./vrrp/packet ./vrrp/packet/vectors
+RACE     = $(filter-out $(PURE),$(PRODUCT))
+# What counts allocations does so without the race detector, too.
+UNIT     = $(sort $(PURE) $(shell grep -rl AllocsPerRun --include='*_test.go' . | xargs -r -n1 dirname))
+# Whatever uses a site of namespaces, the longest first.
+LONGEST  = ./test/cases ./test/kernel
+LAB      = $(LONGEST) $(filter-out $(LONGEST),$(sort $(UML) $(shell find ./test -name '*_test.go' -printf '%h\n')))
 
 export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -47,14 +52,18 @@ lint: $(BIN)/staticcheck ## formatting, go vet and staticcheck must have nothing
 	$(GO) vet ./...
 	$(BIN)/staticcheck ./...
 
-race: build $(BIN)/gotestsum ## tests of the product's packages, with the race detector
-	$(TESTSUM) --packages='$(UNIT)' -- -race -count=1 -timeout 5m
+# go vet is a part of lint; these tests wait for timers much of their time, so more
+# packages than there are processors run at once.
+GOTEST = $(TESTSUM) --packages='$(1)' -- -p 3 -vet=off -count=1
 
-unit: build $(BIN)/gotestsum ## the same without it (allocation and timing tests count here)
-	$(TESTSUM) --packages='$(UNIT)' -- -count=1 -timeout 5m
+race: build $(BIN)/gotestsum ## tests of the product's packages, with the race detector
+	$(call GOTEST,$(RACE)) -race -timeout 5m
+
+unit: build $(BIN)/gotestsum ## without it: pure packages, and those that count allocations
+	$(call GOTEST,$(UNIT)) -timeout 5m
 
 labs: build $(BIN)/gotestsum ## tests in network namespaces and in the user-mode kernel
-	$(TESTSUM) --packages='$(LAB)' -- -p 1 -count=1 -timeout 15m
+	$(call GOTEST,$(LAB)) -timeout 15m
 
 test: ## everything: lint, race, unit, labs (installs what is missing)
 	@$(MAKE) --no-print-directory setup
@@ -71,7 +80,7 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each
 	  done; done
 
 bench: ## all benchmarks, once
-	$(GO) test -run '^$$' -bench . -benchmem $(UNIT)
+	$(GO) test -run '^$$' -bench . -benchmem $(PRODUCT)
 
 bench-vrrp: setup build ## vipd beside the installed keepalived, in 4 minutes; writes docs/bench-vrrp.md
 	@$(GO) build -o $(BIN)/bench-vrrp ./test/bench

@@ -94,6 +94,23 @@ func pure(dir string) bool {
 	return slices.Contains(list, dir) || strings.HasPrefix(dir, "conf/")
 }
 
+// Only packages where nothing can race are tested without the race detector.
+func TestOnlyPurePackagesGoWithoutRaceDetector(t *testing.T) {
+	b, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^PURE\s*=(.*)$`).FindSubmatch(b)
+	if line == nil {
+		t.Fatal("the Makefile has no list PURE")
+	}
+	for _, dir := range strings.Fields(string(line[1])) {
+		if dir = strings.TrimPrefix(dir, "./"); !pure(dir) && dir != "vrrp/packet/vectors" { // captured frames
+			t.Errorf("the Makefile calls %s pure", dir)
+		}
+	}
+}
+
 // mayStart are the packages in which goroutines may be started: they own and
 // await them.
 func mayStart(dir string) bool {

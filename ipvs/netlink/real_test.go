@@ -199,26 +199,33 @@ func TestBatchTime(t *testing.T) {
 		return time.Since(start)
 	}
 	add, del := servers(ipvs.AddDestination), servers(ipvs.DelDestination)
-	single := took(func() {
-		for _, op := range add {
-			must(t, c.Apply([]ipvs.Op{op}))
+	single, batch, read, look := time.Hour, time.Hour, time.Hour, time.Hour
+	for range 3 { // the shortest of each: others may use the CPU meanwhile
+		single = min(single, took(func() {
+			for _, op := range add {
+				must(t, c.Apply([]ipvs.Op{op}))
+			}
+		}))
+		var snap ipvs.Snapshot
+		var err error
+		read = min(read, took(func() { snap, err = c.Read() }))
+		if err != nil || len(snap.Table[s.Key].Destinations) != 2000 {
+			t.Fatalf("%v, %d servers", err, len(snap.Table[s.Key].Destinations))
 		}
-	})
-	var snap ipvs.Snapshot
-	var err error
-	read := took(func() { snap, err = c.Read() })
-	if err != nil || len(snap.Table[s.Key].Destinations) != 2000 {
-		t.Fatalf("%v, %d servers", err, len(snap.Table[s.Key].Destinations))
+		look = min(look, took(func() {
+			if same, err := c.Same(snap.Table); err != nil || !same {
+				t.Fatalf("%v, %v", same, err)
+			}
+		}))
+		must(t, c.Apply(del))
+		batch = min(batch, took(func() { must(t, c.Apply(add)) }))
+		must(t, c.Apply(del))
+		if batch < single {
+			break
+		}
 	}
-	look := took(func() {
-		if same, err := c.Same(snap.Table); err != nil || !same {
-			t.Fatalf("%v, %v", same, err)
-		}
-	})
-	must(t, c.Apply(del))
-	batch := took(func() { must(t, c.Apply(add)) })
 	t.Logf("2,000 servers: one by one %v, in batches %v; complete read %v, cheap look %v", single, batch, read, look)
-	if batch > 2*single { // usually less than single; others may use the CPU meanwhile
+	if batch > 2*single { // usually less than single
 		t.Errorf("batches took %v, single calls %v", batch, single)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // first announcement with it, and a client that pings every millisecond is
 // answered at once. Keepalived is measured beside it, by the same instruments.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	rates := []struct {
 		name     string
 		version  int

@@ -13,6 +13,7 @@ import (
 // second: nobody else notices. Judged from a capture, a client's pings and the
 // kernel's own report of address changes.
 func TestReloads(t *testing.T) {
+	t.Parallel()
 	const interval = 100 * time.Millisecond
 	l := lab.New(t, "d1", "d2", "cl", "r1")
 	d1, d2, cl := l.Node("d1"), l.Node("d2"), l.Node("cl")

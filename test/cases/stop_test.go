@@ -34,9 +34,9 @@ func readLines(t *testing.T, file string) []string {
 	return slices.Collect(strings.Lines(string(b)))
 }
 
-// Notifications come in the order of the transitions, the one for the state before
-// the general one, with keepalived's words. Those of the end come too: at the stop
-// of the daemon and when a reload removes the instance.
+// Notifications of an instance come in the order of its transitions, the one for
+// the state before the general one, with keepalived's words. Those of the end come
+// too: at the stop of the daemon and when a reload removes the instance.
 func TestNotificationsInOrder(t *testing.T) {
 	t.Parallel()
 	l := lab.New(t, "d1")
@@ -45,7 +45,11 @@ func TestNotificationsInOrder(t *testing.T) {
 	both := func(names ...string) string {
 		var list []lab.Instance
 		for i, n := range names {
-			list = append(list, one(n, uint8(51+i), fmt.Sprintf(`["10.9.0.%d"]`, 100+i), lines...))
+			var own []string
+			for _, line := range lines {
+				own = append(own, strings.ReplaceAll(line, "own x", "own "+n))
+			}
+			list = append(list, one(n, uint8(51+i), fmt.Sprintf(`["10.9.0.%d"]`, 100+i), own...))
 		}
 		return lab.VipdConf("", list...)
 	}
@@ -58,23 +62,16 @@ func TestNotificationsInOrder(t *testing.T) {
 	v.WaitState("A", "MASTER", 5*time.Second)
 	v.Stop(3 * time.Second)
 	want := map[string][]string{
-		"A": {"backup x", "INSTANCE A BACKUP 200", "master x", "INSTANCE A MASTER 200", "fault x", "INSTANCE A FAULT 200",
-			"backup x", "INSTANCE A BACKUP 200", "master x", "INSTANCE A MASTER 200", "INSTANCE A STOP 200"},
-		"B": {"INSTANCE B BACKUP 200", "INSTANCE B MASTER 200", "INSTANCE B FAULT 200"}, // keepalived's word for a removal
+		"A": {"backup A", "INSTANCE A BACKUP 200", "master A", "INSTANCE A MASTER 200", "fault A", "INSTANCE A FAULT 200",
+			"backup A", "INSTANCE A BACKUP 200", "master A", "INSTANCE A MASTER 200", "INSTANCE A STOP 200"},
+		"B": {"backup B", "INSTANCE B BACKUP 200", "master B", "INSTANCE B MASTER 200",
+			"fault B", "INSTANCE B FAULT 200"}, // keepalived's word for a removal
 	}
 	got := map[string][]string{}
-	var last string // the specific line belongs to the general one after it
 	for _, line := range readLines(t, file) {
-		line = strings.TrimSpace(line)
 		fields := strings.Fields(line)
-		if fields[0] != "INSTANCE" {
-			last = line
-			continue
-		}
-		if fields[1] == "A" && fields[2] != "STOP" {
-			got["A"] = append(got["A"], last)
-		}
-		got[fields[1]] = append(got[fields[1]], line)
+		name := fields[1]
+		got[name] = append(got[name], strings.Join(fields, " "))
 	}
 	for name, w := range want {
 		if !slices.Equal(got[name], w) {

@@ -1,4 +1,4 @@
-package kernel
+package recreate_test
 
 import (
 	"testing"
@@ -10,6 +10,12 @@ import (
 
 // noise is how late things may be: all nodes share the user-mode kernel's one CPU.
 const noise = 1500 * time.Millisecond
+
+// TestMain runs the tests where VLAN and bonding are.
+func TestMain(m *testing.M) {
+	lab.InParallel(4)
+	lab.Main(m, "8021q", "bonding")
+}
 
 // O20 with a VLAN interface (see TestO20InterfaceDeletedAndRecreated in
 // test/cases for the claim).
