@@ -83,21 +83,21 @@ func conform(t *testing.T, k machine) {
 	is("a second link of that name", err, unix.EEXIST)
 	_, err = k.Add(vmac.Link{Name: "vm.2", MAC: [6]byte{2, 0, 0, 0, 0, 9}, Group: vmac.ParentGroup}, 99999, "")
 	is("a link on nothing", err, unix.ENODEV)
-	is("taking nothing up", k.Adjust(99999, 1500), unix.ENODEV)
+	is("taking nothing up", k.Adjust(99999, 1500, 0), unix.ENODEV)
 	is("removing nothing", k.Delete(99999), unix.ENODEV)
-	is("taking it up", k.Adjust(index, 1400), nil)
-	if got := link("vm.1"); !got.Up || got.MTU != 1400 {
+	is("taking it up", k.Adjust(index, 1400, 5), nil)
+	if got := link("vm.1"); !got.Up || got.MTU != 1400 || got.Group != 5 {
 		t.Errorf("taken up: %+v", got)
 	}
 
 	twin, err := k.Add(vmac.Link{Name: "vm.2", MAC: l.MAC, Group: vmac.ParentGroup}, parent, "")
 	is("a link with the same MAC", err, nil)
-	is("taking that one up, too", k.Adjust(twin, 1500), unix.EADDRINUSE)
+	is("taking that one up, too", k.Adjust(twin, 1500, 0), unix.EADDRINUSE)
 	is("removing it", k.Delete(twin), nil)
 	k.down()
 	third, err := k.Add(vmac.Link{Name: "vm.3", MAC: [6]byte{2, 0, 0, 0, 0, 9}, Group: vmac.ParentGroup}, parent, "")
 	is("a link on an interface that is down", err, nil)
-	is("taking it up all the same", k.Adjust(third, 1500), nil)
+	is("taking it up all the same", k.Adjust(third, 1500, 0), nil)
 	if got := link("vm.3"); !got.Up || got.Running {
 		t.Errorf("on an interface that is down it is %+v", got)
 	}

@@ -20,8 +20,8 @@ type Kernel interface {
 	State() (host.State, error)
 	// Add makes a link, down, that makes no IPv6 address of its own, and returns its index.
 	Add(l Link, parent int, alias string) (index int, err error)
-	// Adjust sets the MTU of a link and takes it up.
-	Adjust(index, mtu int) error
+	// Adjust sets the MTU and the interface group of a link and takes it up.
+	Adjust(index, mtu int, group uint32) error
 	// Delete removes a link.
 	Delete(index int) error
 }
@@ -86,7 +86,7 @@ func (n *Netlink) Add(l Link, parent int, alias string) (int, error) {
 }
 
 // Adjust implements Kernel.
-func (n *Netlink) Adjust(index, mtu int) error {
+func (n *Netlink) Adjust(index, mtu int, group uint32) error {
 	link, err := n.handle.LinkByIndex(index)
 	if err != nil {
 		return fmt.Errorf("finding it: %w", noDevice(err))
@@ -94,6 +94,11 @@ func (n *Netlink) Adjust(index, mtu int) error {
 	if link.Attrs().MTU != mtu {
 		if err := n.handle.LinkSetMTU(link, mtu); err != nil {
 			return fmt.Errorf("setting its MTU to %d: %w", mtu, err)
+		}
+	}
+	if link.Attrs().Group != group {
+		if err := n.handle.LinkSetGroup(link, int(group)); err != nil {
+			return fmt.Errorf("putting it into group %d: %w", group, err)
 		}
 	}
 	if err := n.handle.LinkSetUp(link); err != nil {

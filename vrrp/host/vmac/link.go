@@ -26,6 +26,14 @@ func (l Link) String() string {
 	return fmt.Sprintf("%s link %s address %s", l.Name, l.Parent, macText(l.MAC))
 }
 
+// group is the interface group that the link is to be in.
+func (l Link) group(parent *host.Link) uint32 {
+	if l.Group == ParentGroup {
+		return parent.Group
+	}
+	return uint32(l.Group)
+}
+
 func macText(m [6]byte) string {
 	return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5])
 }
@@ -37,7 +45,7 @@ const markBegin = "vipd "
 type verdict struct {
 	remove  *host.Link // it is in the way
 	make    bool
-	adjust  bool   // it is there, but down, or of another size
+	adjust  bool   // it is there, but down, of another size or in another group
 	problem string // why there is nothing to be done; "": there is not
 }
 
@@ -58,7 +66,7 @@ func judge(l Link, s host.State, mine func(*host.Link) bool) verdict {
 		}
 		return verdict{make: true}
 	case same && mine(have):
-		return verdict{adjust: !have.Up || have.MTU != parent.MTU}
+		return verdict{adjust: !have.Up || have.MTU != parent.MTU || have.Group != l.group(parent)}
 	case mine(have), same && !strings.HasPrefix(have.Alias, markBegin):
 		return verdict{remove: have, make: true}
 	case strings.HasPrefix(have.Alias, markBegin):

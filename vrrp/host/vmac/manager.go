@@ -272,7 +272,7 @@ func (m *Manager) ensure(l Link, s host.State) string {
 	if !v.adjust {
 		return ""
 	}
-	err := m.kernel.Adjust(have.Index, parent.MTU)
+	err := m.kernel.Adjust(have.Index, parent.MTU, l.group(parent))
 	m.lastOp = time.Now()
 	if err != nil {
 		return m.failed(err)

@@ -98,6 +98,16 @@ link vrrp6.51 on eth0 macvlan mac 000233 group 0 mtu 1500`)
 		t.Errorf("nothing changed, but it writes %q", w)
 	}
 
+	// Another group is reached without making the link anew.
+	moved := v4
+	moved.Group = 9
+	m.Configure([]vmac.Link{moved, v6, on}, true)
+	s, err := k.State()
+	if w := k.Writes(); err != nil || s.Link("vrrp.51").Group != 9 || len(w) != 1 {
+		t.Errorf("in group %d after a reload to 9, written %q, %v", s.Link("vrrp.51").Group, w, err)
+	}
+	m.Configure([]vmac.Link{v4, v6, on}, true)
+
 	// eth0 still has a link with IPv6, which asks nothing of it.
 	m.Configure([]vmac.Link{v6}, false)
 	if err := m.Prune(); err != nil {

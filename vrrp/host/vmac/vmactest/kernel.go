@@ -172,7 +172,7 @@ func (k *Kernel) byIndex(index int) *host.Link {
 }
 
 // Adjust implements vmac.Kernel.
-func (k *Kernel) Adjust(index, mtu int) error {
+func (k *Kernel) Adjust(index, mtu int, group uint32) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.byIndex(index)
@@ -192,7 +192,7 @@ func (k *Kernel) Adjust(index, mtu int) error {
 			return unix.EADDRINUSE
 		}
 	}
-	l.MTU, l.Up, l.Running = mtu, true, below != nil && below.Up && below.Running
+	l.MTU, l.Group, l.Up, l.Running = mtu, group, true, below != nil && below.Up && below.Running
 	return nil
 }
 
