@@ -94,6 +94,7 @@ var rules = []rule{
 	{"vrrp_instance.gna_interval/group", "a gap that a garp_group overrides (warning)"},
 	{"garp_group.interface/both", "interface or interfaces"},
 	{"garp_group.interfaces/none", "a group has interfaces"},
+	{"garp_group.interfaces/vmac", "interfaces of a group are no links with a virtual MAC, which have the gap of the interface below"},
 	{"garp_group.interfaces/taken", "an interface is in one group"},
 	{"garp_group.garp_interval/none", "a group without a gap (warning)"},
 	{"vrrp_instance.strict_mode/rfc", "what vrrp_strict and strict_mode forbid"},
@@ -234,6 +235,7 @@ func (b *builder) build(top *values) {
 	}
 	b.distinct(spreads, get[[]*values](top, "vrrp_instance"))
 	b.vmacLinks()
+	b.groupedVMACs(get[[]*values](top, "garp_group"))
 	b.syncGroups(groups)
 	b.trackGroups(top)
 	b.delays(top)

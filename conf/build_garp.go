@@ -109,11 +109,7 @@ func (b *builder) garpGroups(groups []*values) {
 			GARPInterval: b.garpTime(v, "garp_interval", "vrrp_garp_interval"),
 			GNAInterval:  b.garpTime(v, "gna_interval", "vrrp_gna_interval"),
 		}
-		members := get[[]entry](v, "interfaces")
-		if v.has("interface") {
-			it, path := v.place("interface")
-			members = append([]entry{{get[string](v, "interface"), it, path}}, members...)
-		}
+		members := groupMembers(v)
 		switch {
 		case v.given("interface") && v.given("interfaces"):
 			b.say(Error, v, "interface", "garp_group.interface/both", "interface and interfaces in one group", "write all of them in interfaces")
@@ -132,6 +128,34 @@ func (b *builder) garpGroups(groups []*values) {
 			g.Interfaces = append(g.Interfaces, e.name)
 		}
 		b.config.GARPGroups = append(b.config.GARPGroups, g)
+	}
+}
+
+// groupMembers lists the interfaces of a garp_group.
+func groupMembers(v *values) []entry {
+	members := get[[]entry](v, "interfaces")
+	if v.has("interface") {
+		it, path := v.place("interface")
+		members = append([]entry{{get[string](v, "interface"), it, path}}, members...)
+	}
+	return members
+}
+
+// groupedVMACs reports links with a virtual MAC in a garp_group: their announcements
+// wait for those of the interface below, so such a group would have no effect.
+func (b *builder) groupedVMACs(groups []*values) {
+	parents := map[string]string{}
+	for i := range b.config.Instances {
+		for _, l := range b.config.Instances[i].VMACs {
+			parents[l.Name] = l.Parent
+		}
+	}
+	for _, v := range groups {
+		for _, e := range groupMembers(v) {
+			if parent, ok := parents[e.name]; ok {
+				b.sayAt(Error, e.it, e.path, "garp_group.interfaces/vmac", fmt.Sprintf("%q is a link with a virtual MAC on %s", e.name, parent), "what it announces has the gap of "+parent+"; write that")
+			}
+		}
 	}
 }
 

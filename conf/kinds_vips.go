@@ -162,8 +162,8 @@ func (f field) vipOption(v *VIP, option, argument string) bool {
 		switch {
 		case err == nil:
 			argument = strconv.FormatUint(n, 10)
-		case argument != "global" && argument != "link" && argument != "host" && argument != "site":
-			return value("global, link, site, host or 0..255")
+		case argument != "global" && argument != "link" && argument != "host" && argument != "site" && argument != "nowhere":
+			return value("global, link, site, host, nowhere or 0..255")
 		}
 		v.Scope = argument
 	case "preferred_lft":

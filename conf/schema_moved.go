@@ -2,7 +2,7 @@ package conf
 
 // What lines of addresses, routes and rules look like, for the reference.
 const (
-	addressLine = "\"ADDRESS[/LENGTH] [dev IF] [label NAME] [scope global|link|site|host|0..255] [brd ADDRESS|+|-] [peer ADDRESS[/LENGTH]] [noprefixroute] [preferred_lft SECONDS|forever] [home] [-nodad] [mngtmpaddr] [autojoin]"
+	addressLine = "\"ADDRESS[/LENGTH] [dev IF] [label NAME] [scope global|link|site|host|nowhere|0..255] [brd ADDRESS|+|-] [peer ADDRESS[/LENGTH]] [noprefixroute] [preferred_lft SECONDS|forever] [home] [-nodad] [mngtmpaddr] [autojoin]"
 	routeLines  = "\"[TYPE] [to] NETWORK|default [via [inet6] ADDRESS] [or ADDRESS] [dev IF] [onlink] [table T] [vrf NAME] [metric N] [src ADDRESS] [tos T] [scope S] [protocol P] [append|prepend|add] [mtu [lock] N] [advmss N] [window N] [initcwnd N] … [nexthop via ADDRESS dev IF weight N onlink] …"
 	ruleLines   = "\"[not] [from NETWORK] [to NETWORK] [iif IF] [oif IF] [tos T] [fwmark N/MASK] [ipproto P] [sport N-M] [dport N-M] [uidrange N-M] table T|l3mdev|goto N|blackhole|unreachable|prohibit [suppress_prefixlength N] [priority N] [protocol P]"
 )

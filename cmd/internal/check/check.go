@@ -69,7 +69,6 @@ func namespaces(p conf.Place) []string {
 
 // links compares the configuration with the interfaces that vipd will see.
 func links(cfg *conf.Config) []string {
-	var state host.State
 	var out []string
 	look := func() error {
 		kernel, err := host.OpenNetlink()
@@ -77,8 +76,9 @@ func links(cfg *conf.Config) []string {
 			return err
 		}
 		defer kernel.Close()
-		if state, err = kernel.State(); err == nil {
-			out = append(interfaces(cfg, state), paths(cfg, state, direct)...)
+		state, err := kernel.State()
+		if err == nil {
+			out = slices.Concat(interfaces(cfg, state), paths(cfg, state, direct), virtualMACs(cfg, state, os.DirFS("/")))
 		}
 		return err
 	}
@@ -91,7 +91,7 @@ func links(cfg *conf.Config) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("the interfaces of this machine could not be read: %v", err)}
 	}
-	return append(out, virtualMACs(cfg, state, os.DirFS("/"))...)
+	return out
 }
 
 // commands looks at the programs that the configuration names.

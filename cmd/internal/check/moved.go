@@ -41,9 +41,16 @@ func (p *pathChecker) warn(format string, args ...any) {
 }
 
 func (p *pathChecker) dev(where, what, dev string) {
-	if dev != "" && p.state.Link(dev) == nil {
+	if dev != "" && p.state.Link(dev) == nil && !p.virtualMAC(dev) {
 		p.warn("%s: %s: interface %s does not exist here (%s); it is added when it does", where, what, dev, known(p.state))
 	}
+}
+
+// virtualMAC reports whether vipd makes the interface.
+func (p *pathChecker) virtualMAC(dev string) bool {
+	return slices.ContainsFunc(p.cfg.Instances, func(in conf.Instance) bool {
+		return slices.ContainsFunc(in.VMACs, func(l conf.VMAC) bool { return l.Name == dev })
+	})
 }
 
 func (p *pathChecker) routes(where string, routes []conf.Route, in *conf.Instance) {

@@ -22,10 +22,11 @@ static_routes = ["10.80.0.0/16 via 10.70.0.9", "10.81.0.0/16 via 192.0.2.1", "10
 interface = "eth0"
 virtual_router_id = 51
 virtual_ipaddress = ["10.9.0.100"]
+use_vmac = true
 virtual_routes = [
   "10.83.0.0/16 via 10.9.0.254 src 10.9.0.100", "10.84.0.0/16 via 192.0.2.2 dev eth0", "10.85.0.0/16 via 192.0.2.2 dev eth0 onlink",
   "10.86.0.0/16 dev eth8", "10.87.0.0/16 dev eth0 src 10.9.0.177", "10.88.0.0/16 via 203.0.113.9", "10.89.0.0/16 dev eth0", "10.90.0.0/16 via 10.89.0.1",
-  "10.91.0.0/16 dev eth0 vrf blue", "2001:db8::/32 via fe80::1 dev eth0",
+  "10.91.0.0/16 dev eth0 vrf blue", "10.92.0.0/16 dev vrrp.51", "2001:db8::/32 via fe80::1 dev eth0",
 ]
 `
 	cfg, diags := conf.Load(fstest.MapFS{"c.toml": {Data: []byte(text)}}, "c.toml", conf.Env{})

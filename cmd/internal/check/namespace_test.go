@@ -37,4 +37,14 @@ func TestNamespace(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", place, got, want)
 		}
 	}
+
+	// The kernel's settings are those of there, too.
+	ip("netns", "exec", name, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=8")
+	cfg.Instances[0].VMACs = []conf.VMAC{{Name: "vrrp.51", Parent: "only-here", MAC: conf.VirtualMAC(51, false)}}
+	for place, want := range map[conf.Place]bool{{Namespace: name}: true, {}: false} {
+		cfg.Place = place
+		if got := strings.Join(Machine(cfg), "\n"); strings.Contains(got, "net.ipv4.conf.all.arp_ignore is 8") != want {
+			t.Errorf("%+v: a word about arp_ignore: %v expected\n%s", place, want, got)
+		}
+	}
 }
