@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"vipd/conf"
 	"vipd/vrrp/firewall"
@@ -22,7 +23,15 @@ func refusals(cfg *conf.Config, root fs.FS, try func(...firewall.Family) error) 
 		if name == "" {
 			name = in.Name
 		}
-		needed = append(needed, map[bool]firewall.Family{false: firewall.IPv4, true: firewall.IPv6}[in.IPv6])
+		families := []firewall.Family{map[bool]firewall.Family{false: firewall.IPv4, true: firewall.IPv6}[in.IPv6]}
+		for _, v := range in.Excluded {
+			families = append(families, firewall.On(v.Prefix.Addr(), "").Family())
+		}
+		for _, f := range families {
+			if !slices.Contains(needed, f) { // each has one table, that can be made once
+				needed = append(needed, f)
+			}
+		}
 	}
 	if name == "" {
 		return nil

@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"io/fs"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,6 +12,26 @@ import (
 	"vipd/conf"
 	"vipd/vrrp/firewall"
 )
+
+// TestRefusalsOfMany: several instances, and addresses of both families, are one trial
+// of each family; the kernel of this machine is well with that.
+func TestRefusalsOfMany(t *testing.T) {
+	many := func(names ...string) *conf.Config {
+		cfg := &conf.Config{}
+		for _, name := range names {
+			cfg.Instances = append(cfg.Instances, conf.Instance{Name: name, NoAccept: true, Excluded: []conf.VIP{{Prefix: netip.MustParsePrefix("2001:db8::1/128")}}})
+		}
+		return cfg
+	}
+	var tried []firewall.Family
+	try := func(f ...firewall.Family) error {
+		tried = f
+		return tryRules(f...)
+	}
+	if got := refusals(many("A", "B", "C"), fstest.MapFS{}, try); got != nil || !slices.Equal(tried, []firewall.Family{firewall.IPv4, firewall.IPv6}) {
+		t.Errorf("tried %v, says %q", tried, got)
+	}
+}
 
 // TestRefusals: rules are tried only where that loads nothing, and only for
 // instances that need them.

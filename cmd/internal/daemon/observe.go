@@ -231,9 +231,9 @@ func (o *observation) apply(work context.Context, cfg *conf.Config) error {
 			o.log.Info("would make the link "+l.Name+" with the virtual MAC "+l.MAC.String()+" on "+l.Parent, zap.String("instance", cfg.Instances[i].Name))
 		}
 	}
+	o.reporter.Configure(observed(cfg))
 	cfg = plain(cfg)
 	o.observer.Configure(cfg, nil, nil)
-	o.reporter.Configure(observed(cfg))
 	o.router.Delay(linkDelays(cfg))
 	if err := o.router.Apply(work, routerInstances(cfg)); err != nil {
 		return err
@@ -286,7 +286,8 @@ func plain(cfg *conf.Config) *conf.Config {
 	return &out
 }
 
-// observed are the instances of a configuration as the reporter takes them.
+// observed are the instances of a configuration as the reporter takes them: their
+// addresses are on the links where they would be.
 func observed(cfg *conf.Config) []observe.Instance {
 	sets := map[string]host.Set{}
 	for _, s := range hostSets(cfg) {

@@ -37,7 +37,7 @@ func (o *observation) instances(s *status.Status) {
 	sets := map[string][]status.Address{}
 	cfg, _, _ := o.config.get()
 	now := o.feed.State()
-	for _, set := range hostSets(plain(cfg)) {
+	for _, set := range hostSets(cfg) {
 		for _, a := range set.Addresses {
 			sets[set.Instance] = append(sets[set.Instance], status.Address{
 				Address: a.Prefix.String(), Interface: a.Dev, Present: now != nil && now.Has(a.Dev, a.Prefix),
