@@ -232,10 +232,15 @@ func (o *observation) apply(work context.Context, cfg *conf.Config) error {
 		}
 	}
 	o.reporter.Configure(observed(cfg))
+	full := cfg
 	cfg = plain(cfg)
 	o.observer.Configure(cfg, nil, nil)
 	o.router.Delay(linkDelays(cfg))
-	if err := o.router.Apply(work, routerInstances(cfg)); err != nil {
+	instances := routerInstances(cfg)
+	for i := range instances {
+		instances[i].SharedMAC = routerInstance(&full.Instances[i]).SharedMAC
+	}
+	if err := o.router.Apply(work, instances); err != nil {
 		return err
 	}
 	o.feed.SetVIPs(hostSets(cfg))

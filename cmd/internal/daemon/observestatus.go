@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"vipd/cmd/internal/daemon/observe"
 	"vipd/cmd/internal/status"
 	"vipd/ipvs/reconcile"
 )
@@ -39,9 +40,13 @@ func (o *observation) instances(s *status.Status) {
 	now := o.feed.State()
 	for _, set := range hostSets(cfg) {
 		for _, a := range set.Addresses {
-			sets[set.Instance] = append(sets[set.Instance], status.Address{
-				Address: a.Prefix.String(), Interface: a.Dev, Present: now != nil && now.Has(a.Dev, a.Prefix),
-			})
+			out := status.Address{Address: a.Prefix.String(), Interface: a.Dev}
+			if now != nil {
+				if dev := observe.Where(*now, a); dev != "" { // with use_vmac keepalived has it elsewhere
+					out.Interface, out.Present = dev, true
+				}
+			}
+			sets[set.Instance] = append(sets[set.Instance], out)
 		}
 	}
 	for _, r := range o.router.Status() {

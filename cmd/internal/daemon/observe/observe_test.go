@@ -235,6 +235,8 @@ func TestStory(t *testing.T) {
 	r.Advert("SIX", 0)
 	r.Want("SIX", false)
 	r.Transition(router.TransitionEvent{Instance: "SIX", From: vrrp.Master, To: vrrp.Fault})
+	r.Want("WEB", false) // on a dead link, or with a virtual MAC, there is no advert
+	r.Transition(router.TransitionEvent{Instance: "WEB", From: vrrp.Master, To: vrrp.Fault})
 	r.Source("SIX", "eth1", netip.MustParseAddr("2001:db8::77"))
 	want(t, "the story", lines(),
 		"I would go INIT -> BACKUP",
@@ -244,6 +246,7 @@ func TestStory(t *testing.T) {
 		"I would leave MASTER for BACKUP: remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from eth0), send a last advert",
 		"I would become MASTER: send an advert, have packets to the addresses refused (no_accept), add 2001:db8::1/128 to eth1, 2001:db8::2/128 to eth1, 2001:db8::3/128 to eth1, 2001:db8::4/128 to eth1, 2001:db8::5/128 to eth1 and 4 more, announce 9 addresses by 1 NA each",
 		"W would leave MASTER for FAULT: send priority 0, remove 2001:db8::1/128 from eth1, 2001:db8::2/128 from eth1, 2001:db8::3/128 from eth1, 2001:db8::4/128 from eth1, 2001:db8::5/128 from eth1 and 4 more (not there)",
+		"W would leave MASTER for FAULT: remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from eth0)",
 		"I would announce the source address 2001:db8::77 on eth1")
 	r.Silence()
 	r.Transition(router.TransitionEvent{Instance: "WEB", From: vrrp.Backup, To: vrrp.Init})

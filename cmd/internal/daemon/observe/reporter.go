@@ -68,7 +68,11 @@ type subject struct {
 }
 
 // plan gathers the steps of one transition.
-type plan struct{ add, announce, remove, resign bool }
+type plan struct {
+	add, announce, remove bool
+	resign                bool // priority 0
+	last                  bool // an advert after the addresses are gone
+}
 
 // sent is an advert of the program beside.
 type sent struct {
@@ -145,9 +149,10 @@ func (r *Reporter) with(name string, f func(*subject)) {
 
 // Advert takes an advert that would be sent. Those of a MASTER at work are no news.
 func (r *Reporter) Advert(instance string, priority uint8) {
-	if priority == packet.PriorityStop {
-		r.with(instance, func(s *subject) { s.plan.resign = true })
-	}
+	r.with(instance, func(s *subject) {
+		s.plan.resign = s.plan.resign || priority == packet.PriorityStop
+		s.plan.last = s.plan.remove && priority != packet.PriorityStop
+	})
 }
 
 // Want implements router.Addresses.
@@ -263,6 +268,9 @@ func (r *Reporter) check(now time.Time, all []router.InstanceStatus) {
 		line(j.text, zap.String("instance", all[i].Name), zap.String("keepalived", j.detail), zap.String("vipd", all[i].Status.Reason))
 	}
 }
+
+// Where names the interface that has an address now, "" for none.
+func Where(links host.State, a host.Address) string { return at(links, a) }
 
 // Beside is what status shows of the program beside.
 type Beside struct {

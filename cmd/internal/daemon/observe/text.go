@@ -37,7 +37,7 @@ func (s *subject) told(from, to vrrp.State, links host.State) string {
 		if len(s.Set.Addresses) > 0 {
 			steps = append(steps, "remove "+s.places(links, false))
 		}
-		if !s.plan.resign {
+		if s.plan.last {
 			steps = append(steps, "send a last advert")
 		}
 		return fmt.Sprintf("would leave MASTER for %v: %s", to, strings.Join(steps, ", "))
