@@ -5,4 +5,4 @@ export VIPD_LONG=1
 VIPD_PARALLEL=2 measure ./test/cases "^TestO[0-9]"
 measure ./test/kernel "^TestO[0-9]"
 measure ./test/recreate "^TestO[0-9]"
-go test -count=1 -v -run "^TestO[0-9]" ./healthcheck/... ./ipvs/reconcile ./garp/... ./vrrp/track ./cmd/internal/notify | grep -E "^(---|ok|FAIL)"
+go test -count=1 -v -run "^TestO[0-9]" ./healthcheck/... ./ipvs/... ./garp/... ./vrrp/... ./cmd/... | grep -E "^(---|ok|FAIL)"
