@@ -181,7 +181,7 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 			warn(i.Name, "interface %s has no IPv4 address; the instance stays in FAULT until it has one", i.Interface)
 		}
 		for _, v := range append(slices.Clone(i.VIPs), i.Excluded...) {
-			if v.Dev != "" && v.Dev != i.Interface && state.Link(v.Dev) == nil {
+			if v.Dev != "" && v.Dev != i.Interface && state.Link(v.Dev) == nil && !madeHere(cfg, v.Dev) {
 				missing[v.Dev]++
 			}
 			if i.Priority == 255 {

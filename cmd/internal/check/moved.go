@@ -41,14 +41,14 @@ func (p *pathChecker) warn(format string, args ...any) {
 }
 
 func (p *pathChecker) dev(where, what, dev string) {
-	if dev != "" && p.state.Link(dev) == nil && !p.virtualMAC(dev) {
+	if dev != "" && p.state.Link(dev) == nil && !madeHere(p.cfg, dev) {
 		p.warn("%s: %s: interface %s does not exist here (%s); it is added when it does", where, what, dev, known(p.state))
 	}
 }
 
-// virtualMAC reports whether vipd makes the interface.
-func (p *pathChecker) virtualMAC(dev string) bool {
-	return slices.ContainsFunc(p.cfg.Instances, func(in conf.Instance) bool {
+// madeHere reports whether vipd makes the interface: it is a link with a virtual MAC.
+func madeHere(cfg *conf.Config, dev string) bool {
+	return slices.ContainsFunc(cfg.Instances, func(in conf.Instance) bool {
 		return slices.ContainsFunc(in.VMACs, func(l conf.VMAC) bool { return l.Name == dev })
 	})
 }

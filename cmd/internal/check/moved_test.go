@@ -33,6 +33,10 @@ virtual_routes = [
 	if cfg == nil {
 		t.Fatal(diags.Text())
 	}
+	cfg.Instances[0].Excluded = []conf.VIP{{Prefix: netip.MustParsePrefix("10.9.0.101/32"), Dev: "vrrp.51"}}
+	if got := interfaces(cfg, machineWith()); len(got) > 0 {
+		t.Errorf("an address on a link that vipd makes: %q", got)
+	}
 	got := paths(cfg, machineWith(), func(a netip.Addr) bool { return a == netip.MustParseAddr("203.0.113.9") })
 	want := []string{
 		"static_ipaddress: 10.71.0.1: interface eth7 does not exist",
