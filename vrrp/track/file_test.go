@@ -142,6 +142,7 @@ func TestEmptyMomentIsNoValue(t *testing.T) {
 		time.Sleep(30 * time.Millisecond)
 		put(t, path, "-30")
 		long = long || time.Since(began) > fileEmpty/2
+		time.Sleep(4 * fileSettle) // so that it is seen, and the next moment is one of its own
 	}
 	time.Sleep(50 * time.Millisecond)
 	if !long {
