@@ -2,6 +2,7 @@ package track
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -24,6 +25,8 @@ const (
 	// sourceBroken is the same after a connection that worked.
 	sourceBroken = 5 * time.Second
 )
+
+var errAside = errors.New("the kernel is not asked, for nothing is to be changed")
 
 // Match says which of a process's arguments must be those of ProcessConfig.
 type Match uint8
@@ -93,6 +96,7 @@ type Processes struct {
 	wake   chan struct{} // capacity 1
 	table  table
 	first  string // path of the first network namespace
+	aside  bool   // the kernel is not asked to tell
 
 	mu     sync.Mutex // guards all following fields
 	wanted []ProcessConfig
@@ -118,6 +122,10 @@ func NewProcesses(result func(name string, ok bool), log *zap.Logger) *Processes
 // First says where the first network namespace is, in which alone the kernel tells of
 // processes. It must come before Run; without it that is the one of process 1.
 func (p *Processes) First(path string) { p.first = path }
+
+// Aside has /proc read and the kernel not asked to tell of processes, for that is a
+// change to the kernel. It must come before Run.
+func (p *Processes) Aside() { p.aside = true }
 
 // Configure sets what is counted (start and reload). What is as before keeps its
 // verdict.
@@ -169,7 +177,9 @@ func (p *Processes) Run(ctx context.Context) error {
 			tried = time.Now()
 			p.scan() // the answer may take its time
 			var err error
-			if events, err = openConnector(p.first); err != nil {
+			if p.aside {
+				err = errAside
+			} else if events, err = openConnector(p.first); err != nil {
 				events = nil
 			}
 			p.from(err)

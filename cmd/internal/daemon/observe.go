@@ -17,7 +17,6 @@ import (
 
 	"vipd/cmd/internal/control"
 	"vipd/cmd/internal/daemon/observe"
-	"vipd/cmd/internal/notify"
 	"vipd/conf"
 	"vipd/healthcheck"
 	"vipd/healthcheck/run"
@@ -41,6 +40,7 @@ type observation struct {
 	started time.Time
 
 	netlink  *host.Netlink // read from only
+	tables   *host.Netlink // the same, for routes and rules
 	poller   *socket.Poller
 	listener net.Listener
 	ipvs     *ipvsnl.Kernel // read from only
@@ -53,6 +53,8 @@ type observation struct {
 	observer  *observer
 	reporter  *observe.Reporter
 	table     *observe.Table
+	paths     *observe.Paths
+	unrun     *unrun
 	feed      *feed
 
 	reloader
@@ -107,6 +109,9 @@ func (o *observation) open() (err error) {
 	if o.netlink, err = host.OpenNetlink(); err != nil {
 		return err
 	}
+	if o.tables, err = host.OpenNetlink(); err != nil {
+		return err
+	}
 	o.poller, err = socket.NewPoller()
 	return err
 }
@@ -121,31 +126,21 @@ func (o *observation) close() {
 	if o.poller != nil {
 		_ = o.poller.Close() // nobody waits in it any more
 	}
+	if o.tables != nil {
+		o.tables.Close()
+	}
 	if o.netlink != nil {
 		o.netlink.Close()
 	}
 }
 
-// nobody is told of events.
-type nobody struct{}
-
-func (nobody) Configure(string, map[string]notify.Commands) {}
-func (nobody) Notify(notify.Event)                          {}
-
-// told tells of transitions as what would be, and of the rest as ever.
-type told struct {
-	*observer
-	reporter *observe.Reporter
-}
-
-// Transition implements router.Observer.
-func (t told) Transition(e router.TransitionEvent) { t.reporter.Transition(e) }
-
 // build makes all parts and joins them.
 func (o *observation) build(work context.Context, home home) {
 	log := o.log
 	o.reporter = observe.New(log)
-	o.observer = newObserver(log, nobody{})
+	o.unrun = &unrun{log: log}
+	o.observer = newObserver(log, o.unrun)
+	o.observer.alerts = &alerts{post: o.unrun.post}
 	o.sender = newSender(work, o.poller, func(r *socket.Received) { o.router.Deliver(r) }, func() { o.router.SocketsChanged() }, log)
 	o.sender.quiet = o.reporter.Advert
 	o.sender.socket = func(key socket.Key, onDrop socket.OnDrop) (*socket.Conn, error) {
@@ -155,10 +150,12 @@ func (o *observation) build(work context.Context, home home) {
 		return socket.Listen(key, onDrop, o.reporter.Sent)
 	}
 	o.router = router.New(router.Ports{
-		Sender: o.sender, Addresses: o.reporter, Announcer: o.reporter, Observer: told{o.observer, o.reporter}, Waiter: o.poller,
+		Sender: o.sender, Addresses: o.reporter, Announcer: o.reporter, Observer: told{o.observer, o.reporter, o.unrun}, Waiter: o.poller,
 	})
 	o.files = track.NewFiles(o.router.TrackFile, log)
 	o.processes = track.NewProcesses(o.router.TrackProcess, log)
+	o.processes.Aside()
+	o.paths = observe.NewPaths(o.tables, o.reporter, log)
 	o.ipvs = home.kernel()
 	o.table = observe.NewTable(o.ipvs.Read, log)
 	o.feed = &feed{router: o.router}
@@ -172,7 +169,7 @@ func (o *observation) build(work context.Context, home home) {
 func (o *observation) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	o.feed.SetVIPs(hostSets(cfg))
 	for _, f := range []func(context.Context) error{
-		o.router.Run, o.watcher.Run, o.files.Run, o.processes.Run, o.table.Run,
+		o.router.Run, o.watcher.Run, o.files.Run, o.processes.Run, o.table.Run, o.paths.Run,
 		func(ctx context.Context) error { return o.reporter.Run(ctx, o.router.Status) },
 		func(ctx context.Context) error { return control.Serve(ctx, o.listener, o, o.log) },
 	} {
@@ -226,14 +223,13 @@ func (o *observation) reload(ctx, work context.Context) (string, error) {
 
 // apply hands a configuration on. Scripts are not run: they count as good.
 func (o *observation) apply(work context.Context, cfg *conf.Config) error {
-	for i := range cfg.Instances {
-		for _, l := range cfg.Instances[i].VMACs {
-			o.log.Info("would make the link "+l.Name+" with the virtual MAC "+l.MAC.String()+" on "+l.Parent, zap.String("instance", cfg.Instances[i].Name))
-		}
+	if err := o.stand(cfg); err != nil {
+		return err
 	}
 	o.reporter.Configure(observed(cfg))
 	full := cfg
 	cfg = plain(cfg)
+	o.unrun.settle(cfg)
 	o.observer.Configure(cfg, nil, nil)
 	o.router.Delay(linkDelays(cfg))
 	instances := routerInstances(cfg)
@@ -289,27 +285,6 @@ func plain(cfg *conf.Config) *conf.Config {
 		}
 	}
 	return &out
-}
-
-// observed are the instances of a configuration as the reporter takes them: their
-// addresses are on the links where they would be.
-func observed(cfg *conf.Config) []observe.Instance {
-	sets := map[string]host.Set{}
-	for _, s := range hostSets(cfg) {
-		if !s.Static {
-			sets[s.Instance] = s
-		}
-	}
-	announced := garpInstances(cfg)
-	out := make([]observe.Instance, len(cfg.Instances))
-	for i := range cfg.Instances {
-		c := &cfg.Instances[i]
-		out[i] = observe.Instance{Config: routerInstance(c).Config, Set: sets[c.Name], Announce: announced[i]}
-		for _, t := range c.TrackScripts {
-			out[i].Assumed = append(out[i].Assumed, "vrrp_script "+t.Name)
-		}
-	}
-	return out
 }
 
 // unchecked stands in for checks that are not run: a verdict from before stays.

@@ -105,6 +105,15 @@ func (c Commands) commands(e Event) []Command {
 	return out
 }
 
+// Lines are the command lines that an event runs, in order.
+func (c Commands) Lines(e Event) []string {
+	var out []string
+	for _, cmd := range c.commands(e) {
+		out = append(out, strings.Join(cmd.Argv, " "))
+	}
+	return out
+}
+
 // Status tells about the commands of one instance.
 type Status struct {
 	Kind, Name string

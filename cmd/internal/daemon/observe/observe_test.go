@@ -244,8 +244,8 @@ func TestStory(t *testing.T) {
 		"I sync group would go BACKUP -> MASTER",
 		"I would answer a lesser master and announce 2 addresses by 3 ARP each (told once a minute)",
 		"I would leave MASTER for BACKUP: remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from eth0), send a last advert",
-		"I would become MASTER: send an advert, have packets to the addresses refused (no_accept), add 2001:db8::1/128 to eth1, 2001:db8::2/128 to eth1, 2001:db8::3/128 to eth1, 2001:db8::4/128 to eth1, 2001:db8::5/128 to eth1 and 4 more, announce 9 addresses by 1 NA each",
-		"W would leave MASTER for FAULT: send priority 0, remove 2001:db8::1/128 from eth1, 2001:db8::2/128 from eth1, 2001:db8::3/128 from eth1, 2001:db8::4/128 from eth1, 2001:db8::5/128 from eth1 and 4 more (not there)",
+		"I would become MASTER: send an advert, refuse packets to 2001:db8::1, 2001:db8::2, 2001:db8::3, 2001:db8::4, 2001:db8::5 and 4 more (no_accept), add 2001:db8::1/128 to eth1, 2001:db8::2/128 to eth1, 2001:db8::3/128 to eth1, 2001:db8::4/128 to eth1, 2001:db8::5/128 to eth1 and 4 more, announce 9 addresses by 1 NA each",
+		"W would leave MASTER for FAULT: send priority 0, remove 2001:db8::1/128 from eth1, 2001:db8::2/128 from eth1, 2001:db8::3/128 from eth1, 2001:db8::4/128 from eth1, 2001:db8::5/128 from eth1 and 4 more (not there), refuse packets to them no longer",
 		"W would leave MASTER for FAULT: remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from eth0)",
 		"I would announce the source address 2001:db8::77 on eth1")
 	r.Silence()

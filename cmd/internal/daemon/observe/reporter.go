@@ -20,6 +20,8 @@ import (
 	"vipd/garp"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
+	"vipd/vrrp/host/fib"
+	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/packet"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
@@ -34,6 +36,7 @@ type Instance struct {
 	Set      host.Set // what a MASTER has on this host
 	Announce garp.Instance
 	Assumed  []string // scripts that are not run and count as good
+	Links    []vmac.Link
 }
 
 // Reporter is the router's Addresses and Announcer, and tells of transitions. Its
@@ -46,6 +49,8 @@ type Reporter struct {
 	byRouter map[virtualRouter]*subject
 	links    host.State
 	silent   bool
+	standing []step                  // as last told
+	found    map[string][]fib.Status // routes and rules, by instance
 }
 
 // virtualRouter is what an advert on the wire is found by.
@@ -58,6 +63,7 @@ type virtualRouter struct {
 // subject is one instance and what was seen of it.
 type subject struct {
 	Instance
+	found  []fib.Status
 	plan   plan      // of the transition that is being told
 	lesser time.Time // when answering a lesser master was last told
 	own    sent      // the last advert of the program beside
@@ -182,8 +188,9 @@ func (r *Reporter) Source(instance, iface string, addr netip.Addr) {
 	r.log.Info("would announce the source address "+addr.String()+" on "+iface, zap.String("instance", instance))
 }
 
-// Transition tells of a change of state, with all that would be done.
-func (r *Reporter) Transition(t router.TransitionEvent) {
+// Transition tells of a change of state, with all that would be done; more is what would
+// follow.
+func (r *Reporter) Transition(t router.TransitionEvent, more ...string) {
 	line := r.log.Info
 	if t.To == vrrp.Fault {
 		line = r.log.Warn
@@ -192,12 +199,13 @@ func (r *Reporter) Transition(t router.TransitionEvent) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.silent {
-			line("sync group would go "+t.From.String()+" -> "+t.To.String(), zap.String("group", t.Group), zap.String("reason", t.Reason))
+			line(then("sync group would go "+t.From.String()+" -> "+t.To.String(), more), zap.String("group", t.Group), zap.String("reason", t.Reason))
 		}
 		return
 	}
 	r.with(t.Instance, func(s *subject) {
-		text := s.told(t.From, t.To, r.links)
+		s.found = r.found[t.Instance]
+		text := then(s.told(t.From, t.To, r.links), more)
 		s.plan = plan{}
 		line(text, zap.String("instance", t.Instance), zap.Uint8("vrid", s.Config.VRID),
 			zap.Uint8("priority", t.Priority), zap.String("reason", t.Reason))

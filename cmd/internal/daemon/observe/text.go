@@ -17,12 +17,12 @@ func (s *subject) told(from, to vrrp.State, links host.State) string {
 		steps := []string{"send an advert"}
 		if s.plan.add && len(s.Set.Addresses) > 0 {
 			if s.Set.NoAccept {
-				steps = append(steps, "have packets to the addresses refused (no_accept)")
+				steps = append(steps, "refuse packets to "+s.refused()+" (no_accept)")
 			}
 			steps = append(steps, "add "+s.places(links, true))
 		}
 		if s.plan.add {
-			steps = append(steps, s.paths("add ")...)
+			steps = append(steps, s.paths(true)...)
 		}
 		if s.plan.announce && len(s.Set.Addresses) > 0 {
 			steps = append(steps, s.announcement(vrrp.BurstMaster))
@@ -33,9 +33,12 @@ func (s *subject) told(from, to vrrp.State, links host.State) string {
 		if s.plan.resign {
 			steps = append(steps, "send priority 0")
 		}
-		steps = append(steps, s.paths("remove ")...)
+		steps = append(steps, s.paths(false)...)
 		if len(s.Set.Addresses) > 0 {
 			steps = append(steps, "remove "+s.places(links, false))
+			if s.Set.NoAccept {
+				steps = append(steps, "refuse packets to them no longer")
+			}
 		}
 		if s.plan.last {
 			steps = append(steps, "send a last advert")
@@ -45,18 +48,6 @@ func (s *subject) told(from, to vrrp.State, links host.State) string {
 	return fmt.Sprintf("would go %v -> %v", from, to)
 }
 
-// paths is the step that concerns routes and rules, if there are any.
-func (s *subject) paths(verb string) []string {
-	var list []string
-	for _, p := range s.Set.Paths {
-		list = append(list, p.Kind()+" "+p.String())
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return []string{verb + few(list)}
-}
-
 // places lists the addresses and where they belong, with those that are as they
 // should be already, for another program is responsible.
 func (s *subject) places(links host.State, wanted bool) string {
@@ -64,9 +55,9 @@ func (s *subject) places(links host.State, wanted bool) string {
 	for _, a := range s.Set.Addresses {
 		text := a.Prefix.String() + " "
 		if wanted {
-			text += "to " + a.Dev
+			text += "to " + s.link(a.Dev)
 		} else {
-			text += "from " + a.Dev
+			text += "from " + s.link(a.Dev)
 		}
 		if (at(links, a) != "") == wanted {
 			done = append(done, text)
@@ -74,17 +65,7 @@ func (s *subject) places(links host.State, wanted bool) string {
 			todo = append(todo, text)
 		}
 	}
-	note := "there already"
-	if !wanted {
-		note = "not there"
-	}
-	switch {
-	case len(done) == 0:
-		return few(todo)
-	case len(todo) == 0:
-		return few(done) + " (" + note + ")"
-	}
-	return fmt.Sprintf("%s (and, %s, %s)", few(todo), note, few(done))
+	return apart(todo, done, wanted)
 }
 
 // announcement says how the addresses would be announced.
