@@ -25,7 +25,7 @@ func Foresee(links []Link, quiet bool, s host.State, settings Settings) []Previe
 		case v.problem != "":
 			out = append(out, Preview{fmt.Sprintf("could not make %s now: %s", what, v.problem), true})
 		case v.remove != nil:
-			out = append(out, Preview{"would make " + what + " anew: such a link is there already, and another program's", false})
+			out = append(out, Preview{"would make " + what + " anew: that of another program is there", false})
 		default:
 			out = append(out, Preview{"would make " + what, false})
 		}

@@ -39,9 +39,9 @@ func (r *Reporter) Stand(s *Standing, now host.State, paths []fib.Status, kernel
 	r.standing = steps
 	for _, st := range steps {
 		if st.warn {
-			r.log.Warn("in every state vipd " + st.text)
+			r.log.Warn("in every state: " + st.text)
 		} else {
-			r.log.Info("in every state vipd " + st.text)
+			r.log.Info("in every state: " + st.text)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (s *Standing) steps(now host.State, paths []fib.Status, kernel vmac.Setting
 		text := a.Prefix.String() + " to " + a.Dev
 		switch {
 		case now.Has(a.Dev, a.Prefix):
-			out = append(out, step{"would have " + text + " added, which is there already", false})
+			out = append(out, step{"would add " + text + " (there already)", false})
 		case now.Link(a.Dev) == nil:
 			out = append(out, step{"could not add " + text + ": no such interface", true})
 		default:
@@ -88,7 +88,7 @@ func (s *Standing) steps(now host.State, paths []fib.Status, kernel vmac.Setting
 		text := p.Kind() + " " + p.String()
 		switch {
 		case p.Present:
-			out = append(out, step{"would have " + text + " added, which is there already", false})
+			out = append(out, step{"would add " + text + " (there already)", false})
 		case p.Problem != "":
 			out = append(out, step{"could not add " + text + " now: " + p.Problem, true})
 		default:
@@ -113,7 +113,11 @@ func (s *subject) has(p fib.Object) bool {
 // paths is the step that concerns routes and rules, if there are any.
 func (s *subject) paths(wanted bool) []string {
 	var todo, done []string
-	for _, p := range s.Set.Paths {
+	list := slices.Clone(s.Set.Paths)
+	if !wanted {
+		slices.Reverse(list) // the last added goes first
+	}
+	for _, p := range list {
 		text := p.Kind() + " " + p.String()
 		if s.has(p.Object) == wanted {
 			done = append(done, text)
