@@ -46,7 +46,7 @@ func TestObserveVMAC(t *testing.T) {
 		v1.WaitLog(`agrees: keepalived is MASTER here.*"`+f.instance, 10*time.Second)
 		v2.WaitLog(`agrees: keepalived is not MASTER here, vipd would be BACKUP.*"`+f.instance, 10*time.Second)
 	}
-	v1.WaitLog(`would become MASTER: .*2001:db8:9::100/128 to vrrp.56 \(there already\)`, time.Second)
+	v1.WaitLog(`would become MASTER: .*2001:db8:9::100/128 to vrrp.56 \(virtual MAC 00:00:5e:00:02:38 on eth0\) \(there already\)`, time.Second)
 	if after := state(); after != before {
 		t.Errorf("the kernel of d2 has changed beside an observer, from\n%s\nto\n%s", before, after)
 	}

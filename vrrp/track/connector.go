@@ -235,3 +235,9 @@ func (c *connector) close() {
 	c.file.Close()
 	c.done.Wait()
 }
+
+var errAside = errors.New("the kernel is not asked, for nothing is to be changed")
+
+// Aside has /proc read and the kernel not asked to tell of processes, for that is a
+// change to the kernel. It must come before Run.
+func (p *Processes) Aside() { p.aside = true }

@@ -2,7 +2,6 @@ package track
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -25,8 +24,6 @@ const (
 	// sourceBroken is the same after a connection that worked.
 	sourceBroken = 5 * time.Second
 )
-
-var errAside = errors.New("the kernel is not asked, for nothing is to be changed")
 
 // Match says which of a process's arguments must be those of ProcessConfig.
 type Match uint8
@@ -122,10 +119,6 @@ func NewProcesses(result func(name string, ok bool), log *zap.Logger) *Processes
 // First says where the first network namespace is, in which alone the kernel tells of
 // processes. It must come before Run; without it that is the one of process 1.
 func (p *Processes) First(path string) { p.first = path }
-
-// Aside has /proc read and the kernel not asked to tell of processes, for that is a
-// change to the kernel. It must come before Run.
-func (p *Processes) Aside() { p.aside = true }
 
 // Configure sets what is counted (start and reload). What is as before keeps its
 // verdict.
