@@ -105,7 +105,7 @@ func TestStanding(t *testing.T) {
 	p.again()
 	want(t, "changes of state", lines(),
 		"I would become MASTER: send an advert, refuse packets to 203.0.113.10, 203.0.113.11 (no_accept), add 203.0.113.10/32 to vrrp.51 (virtual MAC 00:00:5e:00:01:33 on eth0) (and, there already, 203.0.113.11/32 to eth0), add route blackhole 10.52.0.0/16, rule from 10.9.0.100/32 table 100 priority 1000 (and, there already, route blackhole 10.51.0.0/16), run /bin/true, mail \"x\" to a@example.com",
-		"W would leave MASTER for FAULT: remove route blackhole 10.52.0.0/16, route blackhole 10.51.0.0/16 (and, not there, rule from 10.9.0.100/32 table 100 priority 1000), remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from vrrp.51 (virtual MAC 00:00:5e:00:01:33 on eth0)), refuse packets to them no longer, send a last advert, run /bin/false",
+		"W would leave MASTER for FAULT: remove route blackhole 10.52.0.0/16, route blackhole 10.51.0.0/16 (and, not there, rule from 10.9.0.100/32 table 100 priority 1000), remove 203.0.113.11/32 from eth0 (and, not there, 203.0.113.10/32 from vrrp.51 (virtual MAC 00:00:5e:00:01:33 on eth0)), refuse packets to them no longer, run /bin/false",
 		"I would go FAULT -> BACKUP: run /bin/true",
 		"W routes and rules cannot be compared")
 }
