@@ -21,8 +21,11 @@ func (b *builder) spread(v *values) {
 	if v.has("groups") {
 		groups = v.num("groups")
 	}
+	if !v.given("interface") {
+		b.interfaceMissing(v)
+	}
 	for _, key := range []string{"directors", "virtual_ipaddress", "virtual_router_id", "groups", "scheme", "interface"} {
-		if v.wrong(key) || !v.has(key) && v.block.find(key).need {
+		if v.wrong(key) || !v.has(key) && (key == "interface" || v.block.find(key).need) {
 			b.unclear = true
 			return
 		}

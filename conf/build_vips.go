@@ -116,6 +116,11 @@ func (b *builder) take(instance string, a vip, what string) {
 // instance's interface; whether Linux answers there depends on the family.
 func (b *builder) loopback(a vip, in *Instance) {
 	host, what, why := a.Prefix.Addr(), "sits on lo", "it is announced through "+in.Interface+", and Linux answers ARP for it there only while arp_ignore is 0"
+	if in.Interface == "" {
+		why = "it is announced nowhere, as there is no interface: right where the network routes it here, else"
+		b.sayAt(Warning, a.it, a.path, "vrrp_instance.virtual_ipaddress/loopback", fmt.Sprintf("%s %s", host, what), why+" put it on the interface that faces the network")
+		return
+	}
 	if host.Is6() {
 		what, why = "on lo cannot be reached", "Linux answers neighbour solicitations for an IPv6 address only on the interface where it sits"
 	}

@@ -32,6 +32,8 @@ func (b *builder) instance(v *values) Instance {
 	if v.has("lower_prio_no_advert") {
 		in.LowerPrioNoAdv = get[bool](v, "lower_prio_no_advert")
 	}
+	in.Unicast = b.meansUnicast(v)
+	b.placeless(v, &in)
 	b.priority(v, &in)
 	b.timing(v, &in)
 	b.addresses(v, &in)
@@ -167,7 +169,13 @@ func (b *builder) router(v *values, in *Instance) {
 	if in.Interface == "lo" {
 		b.say(Warning, v, "interface", "vrrp_instance.interface/loopback", "adverts on lo reach no other director", "name the interface that the other directors are connected to")
 	}
-	if in.VRID == 0 || in.Interface == "" {
+	if in.VRID == 0 {
+		return
+	}
+	if in.Interface == "" {
+		if in.Unicast && in.Source.IsValid() {
+			b.claim(v, in, in.Source.String())
+		}
 		return
 	}
 	if b.claim(v, in, in.Interface) && in.Unicast && in.Source.IsValid() {

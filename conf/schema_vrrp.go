@@ -90,7 +90,7 @@ var instanceBlock = &block{
 	named:  true,
 	doc:    "One virtual router: a set of addresses that one of several directors owns at a time.",
 	keys: slices.Concat([]*key{
-		{name: "interface", kind: interfaceKind, need: true, doc: "Where adverts are sent and heard, and where addresses go that name no other device."},
+		{name: "interface", kind: interfaceKind, defText: "must be given, except by unicast with unicast_src_ip", doc: "Where adverts are sent and heard, and where addresses go that name no other device. With unicast_peer and unicast_src_ip it may be left out: then the instance lives wherever that address is, on whichever interface; every virtual address names its dev, and no link but those in track_interface matters. status shows the interface that has the address."},
 		{name: "virtual_router_id", kind: intKind, min: 1, max: 255, need: true, doc: "The VRID: the same on all directors of this virtual router, and used by no other on this network."},
 		{name: "state", kind: choiceKind, words: []string{"MASTER", "BACKUP"}, defText: "MASTER when priority is 255, else BACKUP", doc: "A hint for the start only. Who is master is decided by priority."},
 		{name: "priority", kind: intKind, min: 1, max: 255, defText: "100; with state MASTER 255", doc: "The highest wins. 255 means that this machine owns the addresses by right; trackers do not move it."},

@@ -81,10 +81,9 @@ func (p Peer) String() string {
 	return line
 }
 
-// unicast settles whether an instance speaks unicast, and to whom. It never falls
+// unicast settles to whom an instance speaks by unicast. It never falls
 // back to multicast: an instance meant for unicast that has no peer stays in FAULT.
 func (b *builder) unicast(v *values, in *Instance) {
-	in.Unicast = v.given("unicast_peer") || get[bool](v, "unicast_fault_no_peer") && v.has("unicast_fault_no_peer")
 	if v.has("unicast_fault_no_peer") && !get[bool](v, "unicast_fault_no_peer") {
 		b.say(Warning, v, "unicast_fault_no_peer", "vrrp_instance.unicast_fault_no_peer/always", "has no effect",
 			"vipd never falls back to multicast: without peers an instance that is meant for unicast stays in FAULT; take it out")

@@ -75,12 +75,12 @@ func (p *Planner) renew(now time.Time, links map[string]bool) {
 }
 
 // outbound names the interface that announces a target: the one it sits on,
-// or the instance's when that one carries no ARP (a VIP on lo).
+// or the instance's, if it has one, when that one carries no ARP (a VIP on lo).
 func (p *Planner) outbound(t *target) string {
 	name := t.Interface
 	l, known := p.links[name]
-	if name == "" || name == "lo" || known && !l.ARP {
-		return t.inst.cfg.Interface
+	if own := t.inst.cfg.Interface; own != "" && (name == "" || name == "lo" || known && !l.ARP) {
+		return own
 	}
 	return name
 }

@@ -31,7 +31,7 @@ func (m *Machine) inBackup(now time.Time, ev Event) {
 			m.cause, m.lesserSince = causeSilence, time.Time{}
 			m.masterAddr, m.masterPriority = netip.Addr{}, 0 // its interval stays learned
 			m.deadline = now.Add(m.DownInterval())
-			m.reason = fmt.Sprintf("%s was made anew: listening for a master for %v", m.cfg.Interface, m.DownInterval())
+			m.reason = fmt.Sprintf("%s was made anew: listening for a master for %v", m.cfg.place(), m.DownInterval())
 		}
 	default:
 		m.impossible(ev)

@@ -64,7 +64,7 @@ const (
 
 // New returns a machine in INIT. It leaves INIT with the first usable environment.
 func New(cfg Config) *Machine {
-	m := &Machine{actions: make([]Action, 0, 8), reason: "waiting for the state of " + cfg.Interface}
+	m := &Machine{actions: make([]Action, 0, 8), reason: "waiting for the state of " + cfg.place()}
 	m.setConfig(&cfg)
 	m.masterInterval = m.cfg.AdvertInterval
 	return m
@@ -209,7 +209,7 @@ func (m *Machine) fault() string {
 		return strings.Join(m.env.Faults, "; ")
 	}
 	if !m.env.Source.IsValid() {
-		return m.cfg.Interface + " has no address to send adverts from"
+		return m.cfg.place() + " has no address to send adverts from"
 	}
 	return ""
 }

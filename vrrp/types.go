@@ -45,7 +45,7 @@ const OwnerPriority = 255
 // caller may change a Config after handing it over.
 type Config struct {
 	Name              string
-	Interface         string
+	Interface         string        // "": by unicast it may have none
 	VRID              uint8         // 1..255
 	Version           uint8         // 2 or 3
 	IPv6              bool          // family of the addresses, the source and the group
@@ -70,6 +70,14 @@ type Config struct {
 	// SharedMAC says that adverts bear the virtual MAC (RFC 9568 §7.3), the same on all directors. Who has given way
 	// sends nothing with it: a bridge would look for the addresses here again.
 	SharedMAC bool
+}
+
+// place is the interface, for texts.
+func (c *Config) place() string {
+	if c.Interface == "" {
+		return "this machine"
+	}
+	return c.Interface
 }
 
 // Peer is another director that is spoken to by unicast.

@@ -12,7 +12,7 @@ import (
 // mean the same in both.
 type Instance struct {
 	Name      string        // "VI_1" when empty
-	Interface string        // "eth0" when empty
+	Interface string        // "eth0" when empty; None: none, and the addresses are on eth0
 	VRID      uint8         // 51 when 0
 	Version   int           // 2 or 3; 3 when 0
 	Priority  int           // 100 when 0
@@ -25,6 +25,9 @@ type Instance struct {
 	Peers     []string // unicast_peer, "10.9.0.2 min_ttl 254"
 	Extra     []string // further "keyword value" or "keyword" lines
 }
+
+// None as Instance.Interface leaves it out.
+const None = "none"
 
 // complete fills in the defaults.
 func (i Instance) complete() Instance {
@@ -52,13 +55,16 @@ func (i Instance) complete() Instance {
 // words are the scalar settings as keyword and value, in order; a keyword alone
 // has an empty value.
 func (i Instance) words() [][2]string {
-	w := [][2]string{
-		{"interface", i.Interface},
+	var w [][2]string
+	if i.Interface != None {
+		w = append(w, [2]string{"interface", i.Interface})
+	}
+	w = append(w, [][2]string{
 		{"virtual_router_id", strconv.Itoa(int(i.VRID))},
 		{"version", strconv.Itoa(i.Version)},
 		{"priority", strconv.Itoa(i.Priority)},
 		{"advert_int", strconv.FormatFloat(i.Interval.Seconds(), 'f', -1, 64)},
-	}
+	}...)
 	if i.State != "" {
 		w = append(w, [2]string{"state", i.State})
 	}
@@ -72,8 +78,14 @@ func (i Instance) words() [][2]string {
 	return w
 }
 
-// host writes an address with the length of a host.
-func host(a netip.Addr) string { return netip.PrefixFrom(a, a.BitLen()).String() }
+// host writes an address with the length of a host, and its device where there is no interface.
+func (i Instance) host(a netip.Addr) string {
+	text := netip.PrefixFrom(a, a.BitLen()).String()
+	if i.Interface == None {
+		text += " dev eth0"
+	}
+	return text
+}
 
 // KeepalivedConf writes instances for keepalived, after what goes before.
 func KeepalivedConf(before string, instances ...Instance) string {
@@ -94,7 +106,7 @@ func KeepalivedConf(before string, instances ...Instance) string {
 			}
 			fmt.Fprintf(&b, "    %s {\n", name)
 			for _, a := range addrs {
-				fmt.Fprintf(&b, "        %s\n", host(a))
+				fmt.Fprintf(&b, "        %s\n", i.host(a))
 			}
 			b.WriteString("    }\n")
 		}
@@ -125,7 +137,7 @@ func VipdConf(before string, instances ...Instance) string {
 			}
 			fmt.Fprintf(&b, "%s = [\n", name)
 			for _, a := range addrs {
-				fmt.Fprintf(&b, "  %q,\n", host(a))
+				fmt.Fprintf(&b, "  %q,\n", i.host(a))
 			}
 			b.WriteString("]\n")
 		}

@@ -28,11 +28,12 @@ type Address struct {
 // Set is one instance's virtual addresses.
 type Set struct {
 	Instance  string
-	Interface string    // the instance's interface: Dev of addresses without one
-	IPv6      bool      // the family of the instance
-	Addresses []Address // in the order in which they are to be added: advertised ones, then excluded ones
-	NoAccept  bool      // packets to them are refused while they are there (see Shield); not with Owner
-	Owner     bool      // priority 255: the addresses are the machine's own (RFC 9568 §6.1)
+	Interface string     // the instance's interface: Dev of addresses without one
+	IPv6      bool       // the family of the instance
+	Addresses []Address  // in the order in which they are to be added: advertised ones, then excluded ones
+	NoAccept  bool       // packets to them are refused while they are there (see Shield); not with Owner
+	Source    netip.Addr // without Interface: what the addresses are not repaired without
+	Owner     bool       // priority 255: the addresses are the machine's own (RFC 9568 §6.1)
 	// Static says that all is wanted in every state and belongs to the machine itself.
 	Static bool
 	// Paths are the routes, then the rules of the set. They are added after the addresses

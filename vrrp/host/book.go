@@ -131,6 +131,9 @@ func newBook() *book {
 // base reports whether the instance's interface has an address of the machine's own.
 func (b *book) base(in *instance) bool {
 	skip := func(ip netip.Addr) bool { return b.vips[ip] }
+	if in.set.Interface == "" {
+		return b.holds(in.set.Source)
+	}
 	l := b.last.Links[in.set.Interface]
 	if in.set.IPv6 {
 		return l.Source6(skip).IsValid()
@@ -138,11 +141,22 @@ func (b *book) base(in *instance) bool {
 	return l.Source4(skip).IsValid()
 }
 
+// holds reports whether an interface has the address.
+func (b *book) holds(a netip.Addr) bool {
+	for _, l := range b.last.Links {
+		if slices.ContainsFunc(l.Addrs, func(x Addr) bool { return x.Prefix.Addr() == a }) {
+			return true
+		}
+	}
+	return false
+}
+
 // judge renews each instance's fitness for repairs.
 func (b *book) judge() {
 	type place struct {
-		dev  string
-		ipv6 bool
+		dev    string
+		ipv6   bool
+		source netip.Addr // in place of dev
 	}
 	bases := map[place]bool{} // an interface may have hundreds of instances and thousands of addresses
 	for _, in := range b.order {
@@ -153,14 +167,17 @@ func (b *book) judge() {
 		if !in.wanted {
 			continue
 		}
-		p := place{in.set.Interface, in.set.IPv6}
+		p := place{dev: in.set.Interface, ipv6: in.set.IPv6}
+		if p.dev == "" {
+			p.source = in.set.Source
+		}
 		base, ok := bases[p]
 		if !ok {
 			base = b.base(in)
 			bases[p] = base
 		}
 		in.hadBase = in.hadBase || base
-		in.fit = b.last.Links[p.dev].Usable() && (in.set.Owner || !in.hadBase || base)
+		in.fit = (p.dev == "" || b.last.Links[p.dev].Usable()) && (in.set.Owner || !in.hadBase || base)
 	}
 }
 

@@ -45,7 +45,7 @@ func (r *Router) Twin(iface string, src netip.Addr, mac string) {
 	r.post(func() {
 		now := time.Now()
 		for _, in := range r.list {
-			if in.cfg.Interface != iface || in.source != src {
+			if r.home(in) != iface || in.source != src {
 				continue
 			}
 			in.drops[packet.DropTwin]++

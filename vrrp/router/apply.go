@@ -35,7 +35,7 @@ func check(instances []Instance) error {
 		names[in.Name] = true
 		k := in.key()
 		if other, ok := keys[k]; ok {
-			return fmt.Errorf("applying instances: %q and %q both use VRID %d on %s", other, in.Name, in.VRID, in.Interface)
+			return fmt.Errorf("applying instances: %q and %q both use VRID %d on %s", other, in.Name, in.VRID, in.place())
 		}
 		keys[k] = in.Name
 	}

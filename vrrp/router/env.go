@@ -3,7 +3,6 @@ package router
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ func (r *Router) refresh() {
 	}
 	for _, in := range r.list {
 		r.updateEnv(in)
+		r.move(in)
 	}
 }
 
@@ -106,14 +106,14 @@ func (r *Router) syncSockets() {
 // unicast that depends on its source; one that is gone is kept for priority 0.
 func (r *Router) endpoint(in *instance) (Endpoint, bool) {
 	l, ok := r.links[in.cfg.wire()]
-	if !ok || l.Problem != "" {
+	if in.cfg.Interface != "" && (!ok || l.Problem != "") {
 		return Endpoint{}, false
 	}
 	e := Endpoint{
 		Instance: in.cfg.Name, Interface: in.cfg.wire(), Index: l.Index,
 		IPv6: in.cfg.IPv6, Group: in.cfg.Group, VRID: in.cfg.VRID,
 	}
-	if in.cfg.wire() != in.cfg.Interface {
+	if in.cfg.Interface != "" && in.cfg.wire() != in.cfg.Interface {
 		parent, ok := r.links[in.cfg.Interface]
 		if !ok {
 			return Endpoint{}, false
@@ -184,9 +184,9 @@ func (r *Router) ownEnvironment(in *instance) vrrp.Env {
 		env.Source, env.Ear = src, r.ear(in)
 		switch err := r.socketErr[in.cfg.Name]; {
 		case errors.Is(err, ErrOpening):
-			env.Pending = "the opening of the VRRP socket on " + in.cfg.wire()
+			env.Pending = "the opening of the VRRP socket on " + in.cfg.ground()
 		case err != nil:
-			fault("no VRRP socket on %s: %v", in.cfg.wire(), err)
+			fault("no VRRP socket on %s: %v", in.cfg.ground(), err)
 		case in.cfg.Unicast && !in.hasPeer(src):
 			fault("unicast_peer lists no other director: there is nobody to send adverts to")
 		}
@@ -212,7 +212,7 @@ func (r *Router) ear(in *instance) int {
 	if r.socketErr[in.cfg.Name] != nil {
 		return 0
 	}
-	if in.cfg.Unicast && !in.cfg.IPv6 {
+	if in.cfg.Unicast && (!in.cfg.IPv6 || in.cfg.Interface == "") {
 		return -1
 	}
 	return r.links[in.cfg.Interface].Index
@@ -258,20 +258,47 @@ func (r *Router) linkFault(name string) string {
 	return ""
 }
 
+// holder is the interface that has an address, the first by name; "": none.
+func (r *Router) holder(a netip.Addr) string {
+	holder := ""
+	for name, l := range r.links {
+		if (holder == "" || name < holder) && slices.Contains(l.Addrs, a) {
+			holder = name
+		}
+	}
+	return holder
+}
+
+// home is the interface that an instance is on: its own, or that which has its source address.
+func (r *Router) home(in *instance) string {
+	if in.cfg.Interface != "" {
+		return in.cfg.Interface
+	}
+	return r.holder(in.cfg.Source)
+}
+
+// move announces the source address of an instance without interface from the one it has moved to: the peers would
+// send to the old one for a while.
+func (r *Router) move(in *instance) {
+	before := in.home
+	in.home = r.home(in)
+	if in.cfg.Interface == "" && before != "" && in.home != "" && before != in.home && in.env.Source.IsValid() {
+		r.announceSource(in)
+	}
+}
+
 // source returns the address an instance sends from, or why there is none.
 func (r *Router) source(in *instance) (netip.Addr, string) {
 	l := r.links[in.cfg.Interface]
 	if src := in.cfg.Source; src.IsValid() {
-		for _, name := range slices.Sorted(maps.Keys(r.links)) {
-			if !slices.Contains(r.links[name].Addrs, src) {
-				continue
-			}
-			if failed, unready := r.links[name].Unready[src]; unready {
-				return netip.Addr{}, "the configured source address may not be used: " + dadText(src, failed)
-			}
-			return src, ""
+		name := r.holder(src)
+		if name == "" {
+			return netip.Addr{}, fmt.Sprintf("the configured source address %v is on no interface", src)
 		}
-		return netip.Addr{}, fmt.Sprintf("the configured source address %v is on no interface", src)
+		if failed, unready := r.links[name].Unready[src]; unready {
+			return netip.Addr{}, "the configured source address may not be used: " + dadText(src, failed)
+		}
+		return src, ""
 	}
 	src, what := l.Source4, "IPv4 address"
 	if in.cfg.IPv6 {

@@ -253,7 +253,7 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 	for _, e := range endpoints {
 		k := keyOf(e)
 		vrids[k] = append(vrids[k], e.VRID)
-		if e.Local.IsValid() {
+		if e.Local.IsValid() && e.Interface != "" {
 			m := e.Multicast()
 			vrids[m], watched[m] = append(vrids[m], 0), append(watched[m], e.VRID)
 		}

@@ -1,7 +1,7 @@
 package router
 
 import (
-	"maps"
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +16,7 @@ type instance struct {
 	cfg     Instance
 	machine *vrrp.Machine
 	advert  packet.Advert // sent from here, again and again
+	home    string        // the interface it is on; "": it has none now
 	source  netip.Addr    // last usable source address: priority 0 still needs one when it is gone
 	own     vrrp.Env      // without what others of the group add
 	env     vrrp.Env      // what the machine knows
@@ -48,7 +49,7 @@ func newInstance(cfg Instance) *instance {
 
 func (in *instance) status() InstanceStatus {
 	s := InstanceStatus{
-		Name: in.cfg.Name, Config: in.cfg.Config, Status: in.machine.Status(), Source: in.source,
+		Name: in.cfg.Name, Config: in.cfg.Config, Interface: cmp.Or(in.cfg.Interface, in.home), Status: in.machine.Status(), Source: in.source,
 		Weights: strings.Join(in.weights, "; "),
 		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
 		Patched: in.patchedCount, Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
@@ -127,11 +128,8 @@ func (r *Router) announceSource(in *instance) {
 		r.ports.Announcer.Source(in.cfg.Name, in.cfg.Interface, in.source)
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.links)) {
-		if slices.Contains(r.links[name].Addrs, in.source) {
-			r.ports.Announcer.Source(in.cfg.Name, name, in.source)
-			return
-		}
+	if name := r.holder(in.source); name != "" {
+		r.ports.Announcer.Source(in.cfg.Name, name, in.source)
 	}
 }
 
@@ -157,7 +155,7 @@ func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
 // advert when the link is back. A resignation is long out of date by then, and
 // the first adverts after it would have to wait for the end of the asking, too.
 func (r *Router) wouldWait(in *instance) bool {
-	l, ok := r.links[in.cfg.Interface]
+	l, ok := r.links[r.home(in)]
 	if !ok || l.Carrier || !in.cfg.Unicast {
 		return false // by multicast it is lost at once
 	}

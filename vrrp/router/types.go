@@ -13,7 +13,8 @@ import (
 	"vipd/vrrp/socket"
 )
 
-// Instance is one virtual router as configured.
+// Instance is one virtual router as configured. One that speaks unicast from a Source that is not link-local may have
+// no Interface: it is on whichever interface has that address, and no state of an interface matters to it.
 type Instance struct {
 	vrrp.Config
 	Group      netip.Addr // multicast destination; of a router that speaks unicast: what its peers must not use
@@ -42,7 +43,16 @@ func (a *Instance) Equal(b *Instance) bool {
 }
 
 // key tells virtual routers apart.
-func (a *Instance) key() key { return key{a.Interface, a.IPv6, a.VRID} }
+func (a *Instance) key() key { return key{a.place(), a.IPv6, a.VRID} }
+
+// place is the interface, or what stands for it in the keys of an instance that has none: no interface is called like
+// that.
+func (a *Instance) place() string {
+	if a.Interface == "" {
+		return "from " + a.Source.String()
+	}
+	return a.Interface
+}
 
 // wire is the link that adverts leave and arrive by.
 func (a *Instance) wire() string {
@@ -52,8 +62,21 @@ func (a *Instance) wire() string {
 	return a.Interface
 }
 
+// ground is where adverts leave and arrive, for texts: a link, or an address of our own.
+func (a *Instance) ground() string {
+	if a.Interface == "" {
+		return a.Source.String()
+	}
+	return a.wire()
+}
+
 // wireKey is what an advert for the instance is found by.
-func (a *Instance) wireKey() key { return key{a.wire(), a.IPv6, a.VRID} }
+func (a *Instance) wireKey() key {
+	if a.Interface == "" {
+		return a.key() // nothing comes by it
+	}
+	return key{a.wire(), a.IPv6, a.VRID}
+}
 
 // Track is one line of track_interface, track_script, track_file or track_process.
 type Track struct {
@@ -90,9 +113,9 @@ type Link struct {
 // Endpoint is what one instance needs of the sockets.
 type Endpoint struct {
 	Instance  string
-	Interface string
-	Index     int // of Interface now
-	Parent    int // index of the interface below, when Interface is a link with a virtual MAC; else 0
+	Interface string // "": none, and there is no multicast to watch
+	Index     int    // of Interface now
+	Parent    int    // index of the interface below, when Interface is a link with a virtual MAC; else 0
 	IPv6      bool
 	Group     netip.Addr
 	VRID      uint8
@@ -229,6 +252,7 @@ type Note struct {
 type InstanceStatus struct {
 	Name      string
 	Config    vrrp.Config
+	Interface string // that of Config, or the one that has the source address now; "": none has it
 	Status    vrrp.Status
 	Waiting   string     // why it does not take over although its listening is over; "": it is not
 	Weights   string     // trackers that change the priority now, "eth1 is down (-10)"; "": none

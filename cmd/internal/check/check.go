@@ -169,7 +169,7 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		missing := map[string]int{} // addresses of this instance by device that is not there
 		link := state.Link(i.Interface)
 		switch {
-		case link == nil:
+		case link == nil && i.Interface != "":
 			warn(i.Name, "interface %s does not exist here (%s); the instance stays in FAULT until it does", i.Interface, known(state))
 		case i.Source.IsValid():
 			if !onHost(state, i.Source) {

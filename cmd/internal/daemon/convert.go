@@ -85,7 +85,7 @@ func hostSets(cfg *conf.Config) []host.Set {
 	out = append(out, staticSet(cfg))
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
-		set := host.Set{Instance: c.Name, Interface: c.Interface, IPv6: c.IPv6, Owner: c.Priority == vrrp.OwnerPriority, NoAccept: c.NoAccept}
+		set := host.Set{Instance: c.Name, Interface: c.Interface, Source: c.Source, IPv6: c.IPv6, Owner: c.Priority == vrrp.OwnerPriority, NoAccept: c.NoAccept}
 		for _, vips := range [][]conf.VIP{c.VIPs, c.Excluded} {
 			for _, v := range vips {
 				set.Addresses = append(set.Addresses, hostAddress(v))

@@ -143,16 +143,20 @@ func explainSend(iface string, dst netip.Addr, err error) error {
 func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
 	wanted := map[socket.Key]wants{}
 	for _, e := range endpoints {
-		w := wanted[e.Multicast()]
-		w.key(e)
-		if !e.Local.IsValid() {
-			w.vrids = append(w.vrids, e.VRID)
+		if e.Interface != "" {
+			w := wanted[e.Multicast()]
+			w.key(e)
+			if e.Local.IsValid() {
+				w.watched = append(w.watched, e.VRID)
+			} else {
+				w.vrids = append(w.vrids, e.VRID)
+			}
 			wanted[e.Multicast()] = w
+		}
+		if !e.Local.IsValid() {
 			continue
 		}
-		w.watched = append(w.watched, e.VRID)
-		wanted[e.Multicast()] = w
-		w = wanted[e.Unicast()]
+		w := wanted[e.Unicast()]
 		w.key(e)
 		w.vrids = append(w.vrids, e.VRID)
 		if e.PatchedToo {

@@ -96,7 +96,7 @@ func (d *Daemon) instances(s *status.Status) {
 			i.Notes = append(i.Notes, fmt.Sprintf("priority %d is changed by trackers: %s", i.Priority, r.Weights))
 		}
 		if twin(&r) {
-			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: another machine on %s sends adverts from our address %v, too; or the network sends ours back", r.Name, r.Config.Interface, r.Source))
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: another machine on %s sends adverts from our address %v, too; or the network sends ours back", r.Name, r.Interface, r.Source))
 		}
 		i.Notes = append(i.Notes, d.observer.Notes(r.Name)...)
 		for _, a := range addresses[r.Name].Addresses {
@@ -128,7 +128,7 @@ func instanceStatus(r router.InstanceStatus) status.Instance {
 	i := status.Instance{
 		Name: r.Name, State: r.Status.State.String(), Priority: int(r.Config.Priority),
 		EffectivePriority: int(r.Status.EffectivePriority), VirtualRouterID: int(r.Config.VRID),
-		Version: int(r.Config.Version), Interface: r.Config.Interface, Family: "ipv4",
+		Version: int(r.Config.Version), Interface: r.Interface, Family: "ipv4",
 		MasterPriority: int(r.Status.MasterPriority), AdvertInterval: r.Status.MasterInterval.Seconds(),
 		Since: r.Status.Since, Reason: r.Status.Reason, Addresses: []status.Address{}, Routes: []status.Path{}, Rules: []status.Path{},
 		Counters: map[string]int64{

@@ -81,7 +81,7 @@ func (t *twins) look(ctx context.Context) {
 		if r.Status.State != vrrp.Master || !r.Source.Is4() {
 			continue
 		}
-		p := place{r.Config.Interface, r.Source}
+		p := place{r.Interface, r.Source}
 		windows[p] = max(windows[p], min(twinMost, max(twinLeast, time.Duration(twinWindow*float64(r.Config.AdvertInterval)))))
 	}
 	var all sync.WaitGroup
