@@ -158,6 +158,39 @@ func TestNoRepairOnUnfitInterface(t *testing.T) {
 	}
 }
 
+// Of an instance without interface, the source address says whether it is fit, wherever that is.
+func TestNoRepairWithoutSource(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		s := host.Set{
+			Instance: "A", Source: pfx("192.0.2.1/24").Addr(),
+			Addresses: []host.Address{{Prefix: pfx("10.9.0.100/32"), Dev: "eth0"}},
+		}
+		r.Configure([]host.Set{s})
+		r.Want("A", true)
+		r.settle()
+		lose := func(want string) {
+			t.Helper()
+			r.j.take()
+			must(t, r.k.Del("eth0", pfx("10.9.0.100/32")))
+			r.settle()
+			expect(t, r.j.take(), want)
+		}
+		must(t, r.k.Del("eth0", pfx("10.9.0.11/24"))) // no base of this one
+		r.settle()
+		lose("lost A 10.9.0.100/32\npresent A 10.9.0.100/32")
+		must(t, r.k.Add("eth0", foreign("192.0.2.1/24")))
+		must(t, r.k.Del("eth1", pfx("192.0.2.1/24")))
+		r.settle()
+		lose("lost A 10.9.0.100/32\npresent A 10.9.0.100/32")
+		must(t, r.k.Del("eth0", pfx("192.0.2.1/24")))
+		r.settle()
+		lose("lost A 10.9.0.100/32")
+		must(t, r.k.Add("eth1", foreign("192.0.2.1/24")))
+		r.settle()
+		expect(t, r.j.take(), "present A 10.9.0.100/32")
+	})
+}
+
 func TestFight(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.Configure([]host.Set{set("A", "10.9.0.100/32", "10.9.0.101/32")})

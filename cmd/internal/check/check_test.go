@@ -34,6 +34,8 @@ func TestInterfaces(t *testing.T) {
 		"no device":       {conf.Instance{Interface: "eth0", VIPs: vips("eth9", "10.9.0.100/32", "10.9.0.101/32")}, "dev eth9, where 2 of its addresses belong, does not exist here"},
 		"own address":     {conf.Instance{Interface: "eth0", VIPs: vips("eth0", "10.9.0.1/32")}, "10.9.0.1 is on eth0 already as 10.9.0.1/24"},
 		"source there":    {conf.Instance{Interface: "eth1", Source: netip.MustParseAddr("10.9.0.1")}, ""},
+		"placeless":       {conf.Instance{Source: netip.MustParseAddr("10.9.0.1"), VIPs: vips("eth0", "10.9.0.100/32")}, ""},
+		"placeless, away": {conf.Instance{Source: netip.MustParseAddr("10.9.0.2"), VIPs: vips("eth0", "10.9.0.100/32")}, "source address 10.9.0.2 is on no interface here"},
 		"no source":       {conf.Instance{Interface: "eth0", Source: netip.MustParseAddr("10.9.0.2")}, "source address 10.9.0.2 is on no interface here"},
 		"owner":           {conf.Instance{Interface: "eth0", Priority: 255, VIPs: vips("eth0", "10.9.0.1/32")}, ""},
 	} {

@@ -38,8 +38,8 @@ type Instance struct {
 	EffectivePriority int              `json:"effective_priority"`
 	VirtualRouterID   int              `json:"virtual_router_id"`
 	Version           int              `json:"version"`
-	Interface         string           `json:"interface"`
-	Family            string           `json:"family"` // ipv4, ipv6
+	Interface         string           `json:"interface"` // of one without: that which has its source address, "" if none has
+	Family            string           `json:"family"`    // ipv4, ipv6
 	MasterAddress     string           `json:"master_address"`
 	MasterPriority    int              `json:"master_priority"`
 	AdvertInterval    float64          `json:"advert_int"` // seconds

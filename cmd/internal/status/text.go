@@ -64,7 +64,7 @@ func (s *Status) writeInstances(w io.Writer, now time.Time) error {
 			prio = fmt.Sprintf("%d (of %d)", i.EffectivePriority, i.Priority)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%d v%d\t%s\t%s\t%s\t%s\n", i.Name, i.State, prio, i.VirtualRouterID,
-			i.Version, i.Interface, dash(i.MasterAddress), age(now, i.Since), i.Reason)
+			i.Version, dash(i.Interface), dash(i.MasterAddress), age(now, i.Since), i.Reason)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
