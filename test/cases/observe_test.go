@@ -42,6 +42,7 @@ func TestObserve(t *testing.T) {
 	k2 := d2.Keepalived(conf(lab.KeepalivedConf, 100))
 	k1 := d1.Keepalived(conf(lab.KeepalivedConf, 200))
 	owner("d1")
+	settled(l, d3)
 	before, joined, began := kernelState(d3), groupsOf(d3), time.Now()
 	monitor := d3.Start("monitor", "ip", "monitor", "link", "address", "route", "rule")
 	v1 := d1.Vipd(conf(lab.VipdConf, 200), "--observe")
@@ -159,9 +160,17 @@ func stories(t *testing.T, v1, v2, v3 *lab.Daemon, seen *lab.Capture, stopped ti
 
 // kernelState is what vipd changes when it does not only observe.
 func kernelState(n *lab.Node) string {
-	return n.Sh("ip -d link show | grep -v promiscuity; ip addr show; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; ip maddr; " +
-		"find /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/ipv4/neigh -type f | sort | while read f; do echo \"$f $(cat $f 2>/dev/null)\"; done; " +
+	text := n.Sh("ip -d link show | grep -v promiscuity; ip addr show; ip route show table all; ip -6 route show table all; ip rule; ip -6 rule; ip maddr; " +
+		"find /proc/sys/net/ipv4/conf /proc/sys/net/ipv6/conf /proc/sys/net/ipv4/neigh -type f | sort | xargs grep -sH . || true; " +
 		"cat /proc/net/igmp6; awk '{ print $1, $2, $3 }' /proc/net/igmp")
+	return strings.ReplaceAll(text, "Error: Peer netns reference is invalid.\n", "") // of ip, on a busy machine
+}
+
+// settled waits until no address of n waits for duplicate address detection, and
+// what that has set off is over.
+func settled(l *lab.Lab, n *lab.Node) {
+	l.Eventually(15*time.Second, "the addresses of "+n.Name+" are settled", func() bool { return !strings.Contains(n.IP("addr show"), "tentative") })
+	time.Sleep(time.Second)
 }
 
 // groupsOf are the multicast groups that a node has joined.

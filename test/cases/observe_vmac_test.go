@@ -37,7 +37,7 @@ func TestObserveVMAC(t *testing.T) {
 	for _, f := range families() {
 		l.WaitOwner(f.vip, 15*time.Second, "d1")
 	}
-	time.Sleep(time.Second)
+	settled(l, d2)
 	state := func() string { return strings.ReplaceAll(kernelState(d2), " users 2", "") } // the tap has the card pass the group's frames
 	before := state()
 	v1 := d1.Vipd(vipd(200), "--observe")
