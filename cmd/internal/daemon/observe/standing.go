@@ -112,7 +112,7 @@ func (s *subject) has(p fib.Object) bool {
 
 // paths is the step that concerns routes and rules, if there are any.
 func (s *subject) paths(wanted bool) []string {
-	var todo, done []string
+	var missing, done []string
 	list := slices.Clone(s.Set.Paths)
 	if !wanted {
 		slices.Reverse(list) // the last added goes first
@@ -122,7 +122,7 @@ func (s *subject) paths(wanted bool) []string {
 		if s.has(p.Object) == wanted {
 			done = append(done, text)
 		} else {
-			todo = append(todo, text)
+			missing = append(missing, text)
 		}
 	}
 	if len(s.Set.Paths) == 0 {
@@ -132,22 +132,22 @@ func (s *subject) paths(wanted bool) []string {
 	if wanted {
 		verb = "add "
 	}
-	return []string{verb + apart(todo, done, wanted)}
+	return []string{verb + apart(missing, done, wanted)}
 }
 
 // apart lists what is to be done, and apart from it what is as it should be.
-func apart(todo, done []string, wanted bool) string {
+func apart(missing, done []string, wanted bool) string {
 	note := "there already"
 	if !wanted {
 		note = "not there"
 	}
 	switch {
 	case len(done) == 0:
-		return few(todo)
-	case len(todo) == 0:
+		return few(missing)
+	case len(missing) == 0:
 		return few(done) + " (" + note + ")"
 	}
-	return fmt.Sprintf("%s (and, %s, %s)", few(todo), note, few(done))
+	return fmt.Sprintf("%s (and, %s, %s)", few(missing), note, few(done))
 }
 
 // link names an interface, with its virtual MAC if it has one.

@@ -32,12 +32,12 @@ type Table struct {
 	log     *zap.Logger
 	wake    chan struct{} // capacity 1
 
-	mu     sync.Mutex // guards all following fields
-	wanted Wanted     // nil: no services
-	have   ipvs.Snapshot
-	err    error
-	todo   []string // as last told
-	told   bool
+	mu      sync.Mutex // guards all following fields
+	wanted  Wanted     // nil: no services
+	have    ipvs.Snapshot
+	err     error
+	changes []string // as last told
+	told    bool
 }
 
 // NewTable makes a Table that reads with read.
@@ -91,24 +91,24 @@ func (t *Table) compare() {
 	if t.present() {
 		have, err = t.read()
 	}
-	var todo []string
+	var changes []string
 	switch {
 	case errors.Is(err, ipvs.ErrAbsent):
-		todo = []string{"this kernel has no IPVS loaded; vipd would have it loaded, and make all services"}
+		changes = []string{"this kernel has no IPVS loaded; vipd would have it loaded, and make all services"}
 	case err != nil:
-		todo = []string{"the IPVS table could not be read: " + err.Error()}
+		changes = []string{"the IPVS table could not be read: " + err.Error()}
 	default:
 		for _, op := range ipvs.Diff(have.Table, wanted(have.Table), func(ipvs.Key) bool { return false }) {
-			todo = append(todo, op.String())
+			changes = append(changes, op.String())
 		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.have, t.err = have, err
-	if t.told && slices.Equal(todo, t.todo) {
+	if t.told && slices.Equal(changes, t.changes) {
 		return
 	}
-	t.todo, t.told = todo, true
+	t.changes, t.told = changes, true
 	t.tell()
 }
 
@@ -116,26 +116,26 @@ func (t *Table) compare() {
 func (t *Table) tell() {
 	switch {
 	case t.err != nil:
-		t.log.Warn(t.todo[0])
+		t.log.Warn(t.changes[0])
 		return
-	case len(t.todo) == 0:
+	case len(t.changes) == 0:
 		t.log.Info("agrees: the IPVS table is as vipd would make it; no server was checked, those that keepalived has taken out count as down")
 		return
 	}
 	t.log.Warn(fmt.Sprintf("DIFFERS: vipd would make %s in the IPVS table; no server was checked, those that keepalived has taken out count as down",
-		plural(len(t.todo), "change", "changes")))
-	for _, line := range t.todo[:min(len(t.todo), tableLines)] {
+		plural(len(t.changes), "change", "changes")))
+	for _, line := range t.changes[:min(len(t.changes), tableLines)] {
 		t.log.Info("would run: " + line)
 	}
-	if n := len(t.todo) - tableLines; n > 0 {
+	if n := len(t.changes) - tableLines; n > 0 {
 		t.log.Info(fmt.Sprintf("and %d more", n))
 	}
 }
 
 // Last returns what the kernel had at the last look, why it could not be read, and
 // what vipd would do.
-func (t *Table) Last() (have ipvs.Snapshot, todo []string, err error) {
+func (t *Table) Last() (have ipvs.Snapshot, changes []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.have, slices.Clone(t.todo), t.err
+	return t.have, slices.Clone(t.changes), t.err
 }

@@ -51,7 +51,7 @@ func (s *subject) told(from, to vrrp.State, links host.State) string {
 // places lists the addresses and where they belong, with those that are as they
 // should be already, for another program is responsible.
 func (s *subject) places(links host.State, wanted bool) string {
-	var todo, done []string
+	var missing, done []string
 	for _, a := range s.Set.Addresses {
 		text := a.Prefix.String() + " "
 		if wanted {
@@ -62,10 +62,10 @@ func (s *subject) places(links host.State, wanted bool) string {
 		if (at(links, a) != "") == wanted {
 			done = append(done, text)
 		} else {
-			todo = append(todo, text)
+			missing = append(missing, text)
 		}
 	}
-	return apart(todo, done, wanted)
+	return apart(missing, done, wanted)
 }
 
 // announcement says how the addresses would be announced.
