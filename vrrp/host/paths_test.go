@@ -12,6 +12,7 @@ import (
 
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
+	"vipd/vrrp/host/hosttest"
 )
 
 // route is a route of the main table through eth0, "DST via ADDRESS [src ADDRESS]".
@@ -362,4 +363,39 @@ func TestSweepPaths(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One that others are in the way of does not keep what a reload replaced elsewhere, and is not tried without pause.
+func TestReplacedBesideOneOfOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.Configure([]host.Set{withPaths("A", nil, route("10.51.0.0/16 via 10.9.0.77"))})
+		r.Want("A", true)
+		r.settle()
+		others := route("10.50.0.0/16 via 10.9.0.77")
+		others.Route.Protocol = unix.RTPROT_STATIC
+		must(t, r.k.AddPath(others.Object))
+		r.settle()
+		r.k.Writes()
+		mine := route("10.50.0.0/16 via 10.9.0.78")
+		mine.Route.Place = fib.Alone
+		line := mine.Route.String()
+		r.k.FailPath(hosttest.OpAdd, line, 20, unix.EEXIST)
+		r.k.FailPath(hosttest.OpAdd, line, 1000, unix.EIO) // trying without pause ends here
+		r.Configure([]host.Set{withPaths("A", nil, mine, route("10.51.0.0/16 via 10.9.0.79"))})
+		r.settle()
+		var done []string
+		tries := 0
+		for _, w := range r.k.Writes() {
+			if strings.Contains(w, line) {
+				tries++
+			} else {
+				done = append(done, w)
+			}
+		}
+		expect(t, strings.Join(done, "\n"), `add route 10.51.0.0/16 via 10.9.0.79 dev eth0
+del route 10.51.0.0/16 via 10.9.0.77 dev eth0`)
+		if tries > 3 {
+			t.Errorf("what others are in the way of was tried %d times in 100 ms", tries)
+		}
+	})
 }

@@ -109,9 +109,8 @@ func (b *Book) Done(now time.Time, s Step, out Outcome, err error) {
 		if again {
 			b.tell(EventBack, e, nil)
 		}
-	case s.Add && out == Exists && b.replacing():
-		e.retryAt = now // one of ours is in the way, and goes now
-		b.makeWay(e)
+	case s.Add && out == Exists && b.makeWay(e):
+		e.retryAt = now
 	case s.Add:
 		e.alien = out == Exists
 		b.failed(now, e, err)
@@ -126,18 +125,16 @@ func (b *Book) Done(now time.Time, s Step, out Outcome, err error) {
 	}
 }
 
-// replacing reports whether something that was replaced is still there.
-func (b *Book) replacing() bool {
-	return slices.ContainsFunc(b.orphans, func(o *entry) bool { return o.retired && o.err == nil })
-}
-
-// makeWay has what was replaced, and leads where e leads, removed at once.
-func (b *Book) makeWay(e *entry) {
+// makeWay has what was replaced, and leads where e leads, removed at once: it is in the way of e. It reports whether
+// there was any that was not tried before: if not, something else is in the way.
+func (b *Book) makeWay(e *entry) (made bool) {
 	for _, o := range b.orphans {
-		if e.Route == nil || o.Route == nil || o.Route.Dst == e.Route.Dst {
+		if o.retired && (e.Route == nil || o.Route == nil || o.Route.Dst == e.Route.Dst) {
+			made = made || o.err == nil
 			o.retired, b.leaving = false, true
 		}
 	}
+	return made
 }
 
 func (b *Book) failed(now time.Time, e *entry, err error) {
