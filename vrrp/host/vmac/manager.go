@@ -216,12 +216,15 @@ func (m *Manager) complain(about, text string) {
 	}
 }
 
-// hush silences the links, before they exist.
+// hush silences the links, before they exist and until they are gone.
 func (m *Manager) hush(s host.State) {
 	if m.silence == nil {
 		return
 	}
 	parents := make(map[string]int, len(m.wanted))
+	for _, l := range m.ours(s) {
+		parents[l.Name] = l.Parent
+	}
 	for _, l := range m.wanted {
 		parents[l.Name] = 0
 		if p := s.Link(l.Parent); p != nil {

@@ -431,3 +431,40 @@ func TestRandomWalk(t *testing.T) {
 		}
 	})
 }
+
+// A link that is no longer wanted is silent until it is gone: what its sockets say when they are closed, or the kernel
+// of an address that goes, would teach switches the virtual MAC at the wrong port.
+func TestLinksAreSilentUntilTheyAreGone(t *testing.T) {
+	k := site()
+	var told []string
+	silence := func(parents map[string]int) error {
+		told = append(told, strings.Join(slices.Sorted(maps.Keys(parents)), " "))
+		return nil
+	}
+	m := vmac.NewManager(k, k, t.TempDir(), silence, nil, nil)
+	last := func(when, want string) {
+		t.Helper()
+		if got := told[len(told)-1]; got != want {
+			t.Errorf("%s %q are silent, want %q", when, got, want)
+		}
+	}
+	m.Configure([]vmac.Link{v4, v6, on}, false)
+	last("made,", "other vrrp.51 vrrp6.51")
+	m.Configure([]vmac.Link{on}, false)
+	last("no longer wanted,", "other vrrp.51 vrrp6.51")
+	if err := m.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	last("pruned,", "other")
+	m.Configure(nil, false)
+	last("none wanted,", "other")
+	if err := m.Prune(); err != nil {
+		t.Fatal(err)
+	}
+	last("none there,", "")
+	m.Configure([]vmac.Link{v4}, false)
+	if err := m.Release(); err != nil {
+		t.Fatal(err)
+	}
+	last("released,", "")
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,8 +157,8 @@ func (m *Manager) Release() error {
 	m.closed, m.retry, m.quiet, m.wanted = true, false, false, nil
 	err := m.prune()
 	m.adopt(nil)
-	if m.silence != nil && len(m.silent) > 0 {
-		err = errors.Join(err, m.silence(nil))
+	if err == nil && m.silence != nil && len(m.silent) > 0 { // else what stays is silent still
+		err = m.silence(nil)
 		m.silent = nil
 	}
 	return err
@@ -171,6 +172,7 @@ func (m *Manager) prune() error {
 	if err != nil {
 		return fmt.Errorf("removing virtual-MAC links: %w", err)
 	}
+	s.Links = maps.Clone(s.Links)
 	var errs []error
 	for _, l := range m.ours(s) {
 		if slices.ContainsFunc(m.wanted, func(w Link) bool { return w.Name == l.Name }) {
@@ -178,8 +180,11 @@ func (m *Manager) prune() error {
 		}
 		if err := m.delete(l.Name, l.Index); err != nil {
 			errs = append(errs, fmt.Errorf("the virtual-MAC link %s: %w", l.Name, err))
+			continue
 		}
+		delete(s.Links, l.Name)
 	}
+	m.hush(s)
 	return errors.Join(errs...)
 }
 
