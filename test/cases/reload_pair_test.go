@@ -3,6 +3,7 @@ package cases
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,6 +80,37 @@ func TestReloadMovesTheVIPByPriority(t *testing.T) {
 	owners = l.WatchOwners(lab.VIP(), 2*time.Millisecond)
 	at = reloaded(l, v2, withPriority(250))
 	takeover(t, l, seen, owners, "d2", at, downTimer(quick, 250)+late)
+	calm(t, v1)
+	calm(t, v2)
+}
+
+// A MASTER is called otherwise, and its name goes to a BACKUP, a new one or one that was there: nobody comes to have an
+// address that is another's, and nobody is without for an instant.
+func TestReloadGivesANameAway(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "d2", "cl")
+	named := func(first, second string, priority int) string {
+		master, backup := one(first, 51, `["10.9.0.100"]`), one(second, 53, `["10.9.0.105"]`)
+		backup.Priority = priority
+		return lab.VipdConf("", master, backup)
+	}
+	theirs := mustAddr("10.9.0.105")
+	v1 := l.Node("d1").Vipd(sole(`["10.9.0.100"]`))
+	v2 := l.Node("d2").Vipd(lab.VipdConf("", one("B", 53, `["10.9.0.105"]`)))
+	l.WaitOwner(lab.VIP(), 15*time.Second, "d1")
+	l.WaitOwner(theirs, 15*time.Second, "d2")
+	changes := l.Node("d1").MonitorPaths()
+	from := len(changes.Log())
+	for _, conf := range []string{named("Z", "A", 100), named("A", "Z", 100)} {
+		reloaded(l, v1, conf)
+		time.Sleep(2 * downTimer(quick, 100))
+		if has := l.Owners(theirs); !slices.Equal(has, []string{"d2"}) {
+			t.Errorf("%v is on %v", theirs, has)
+		}
+	}
+	if out := changes.Log()[from:]; strings.Contains(out, "[ADDR]") {
+		t.Errorf("the reloads changed addresses of d1:\n%s", out)
+	}
 	calm(t, v1)
 	calm(t, v2)
 }

@@ -37,8 +37,9 @@ type Manager struct {
 	progress chan struct{} // capacity 1: the worker did something after Release
 	running  atomic.Bool
 
-	inboxMu sync.Mutex // guards inbox, seen
+	inboxMu sync.Mutex // guards inbox, held, seen
 	inbox   []note
+	held    bool   // the inbox waits for the sets that its names are of
 	seen    *State // the newest snapshot not taken yet
 
 	turn sync.Mutex // held by whoever works: calls the kernel, the callbacks and the state file
@@ -86,6 +87,24 @@ func NewManager(kernel Kernel, tables Tables, stateFilePath string, cb Callbacks
 // a master instance that came or went are added or removed. Configure does not wait for that. sets must not be
 // changed afterwards.
 func (m *Manager) Configure(sets []Set) { m.post(note{config: true, sets: sets}) }
+
+// Reconfigure is Configure after f, whose error it returns and which changes nothing then. What is wanted while f runs
+// is taken in with the sets, not before: a name may be that of another instance now.
+func (m *Manager) Reconfigure(sets []Set, f func() error) error {
+	hold := func(on bool) {
+		m.inboxMu.Lock()
+		m.held = on
+		m.inboxMu.Unlock()
+	}
+	hold(true)
+	defer m.poke()
+	defer hold(false)
+	err := f()
+	if err == nil {
+		m.Configure(sets)
+	}
+	return err
+}
 
 // Want says whether the instance's addresses shall be in the kernel. It does not wait. A call that changes nothing
 // does nothing; wanting anew calls Present again for every address, also for those that are there already. An
@@ -174,7 +193,12 @@ func (m *Manager) work(ctx context.Context) (wake time.Time) {
 func (m *Manager) take() {
 	m.inboxMu.Lock()
 	notes, seen := m.inbox, m.seen
-	m.inbox, m.seen = nil, nil
+	if m.held {
+		notes = nil
+	} else {
+		m.inbox = nil
+	}
+	m.seen = nil
 	m.inboxMu.Unlock()
 	if len(notes) == 0 && seen == nil {
 		return

@@ -354,3 +354,45 @@ func TestEarlyWantAndMissingInterface(t *testing.T) {
 		expect(t, r.j.take(), "present A 10.5.0.1/32")
 	})
 }
+
+// TestNamesSwap: a MASTER and a BACKUP that swap their names in a reload keep what they have, not for an instant less or
+// more: what is wanted under the new names does not meet the old sets.
+func TestNamesSwap(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		master := func(name string) host.Set {
+			return withPaths(name, []string{"10.9.0.100/32"}, route("10.50.0.0/16 via 10.9.0.77"))
+		}
+		backup := func(name string) host.Set {
+			return withPaths(name, []string{"10.9.0.101/32"}, route("10.51.0.0/16 via 10.9.0.77"))
+		}
+		r.Configure([]host.Set{master("A"), backup("B")})
+		r.Want("A", true)
+		r.settle()
+		had := r.k.String() + r.k.Paths()
+		r.k.Writes()
+		r.j.take()
+		swapped := []host.Set{backup("A"), master("B")}
+		must(t, r.Reconfigure(swapped, func() error {
+			r.Want("A", false)
+			r.Want("B", true)
+			r.settle()
+			return nil
+		}))
+		r.settle()
+		expect(t, strings.Join(r.k.Writes(), "\n"), "")
+		expect(t, r.k.String()+r.k.Paths(), had)
+		expect(t, r.j.take(), "present B 10.9.0.100/32")
+
+		// A change that is refused changes nothing, and what is wanted meanwhile counts.
+		refused := errors.New("refused")
+		if err := r.Reconfigure(nil, func() error { r.Want("B", false); return refused }); !errors.Is(err, refused) {
+			t.Errorf("got %v", err)
+		}
+		r.settle()
+		expect(t, r.k.Paths(), "")
+		expect(t, r.addresses(), baseOnly)
+		r.Want("A", true)
+		r.settle()
+		expect(t, r.k.Paths(), "route 10.51.0.0/16 via 10.9.0.77 dev eth0\n")
+	})
+}

@@ -60,6 +60,7 @@ func (r *Router) apply(instances []Instance) {
 		switch {
 		case in == nil:
 			in = newInstance(cfg)
+			renamed = append(renamed, in) // an old one may have had the name
 		case in.cfg.Name != cfg.Name:
 			renamed = append(renamed, in)
 			fallthrough
@@ -122,8 +123,8 @@ func (r *Router) masters() map[string]bool {
 	return names
 }
 
-// rename tells the ports, which know instances by name, what is wanted of the new
-// one; master is what was wanted of it before.
+// rename tells the ports, which know instances by name, what is wanted of the one that
+// has a name now; master is what was wanted of the one that had it before.
 func (r *Router) rename(in *instance, master bool) {
 	name := in.cfg.Name
 	switch is := in.machine.State() == vrrp.Master; {

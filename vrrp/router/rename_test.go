@@ -24,6 +24,8 @@ func TestRename(t *testing.T) {
 			"Z want true\nZ announce master\nZ advert 150\n"},
 		{"a name that another one had", []Instance{config(200), second(200)}, []Instance{config(200, named("VI_2"))},
 			"VI_2 advert 0\nVI_2 quiet\nVI_2 want false\nVI_2 MASTER -> INIT: shut down\nVI_2 want true\nVI_2 announce master\n"},
+		{"a MASTER whose name a new one gets", []Instance{config(200)}, []Instance{config(200, named("Z")), as(second(100), "VI_1", 53)},
+			"VI_1 quiet\nVI_1 want false\nZ want true\nZ announce master\nVI_1 INIT -> BACKUP: listening for a master for 3.609375s\n"},
 		{"two MASTERs swap", []Instance{config(200), second(200)},
 			[]Instance{as(config(200), "VI_1", 52), as(second(200), "VI_2", 51)}, ""},
 		{"a MASTER and a BACKUP swap", []Instance{config(200), second(1)},

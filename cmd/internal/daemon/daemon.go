@@ -337,11 +337,10 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
-	if err := d.router.Apply(work, routerInstances(cfg)); err != nil {
+	if err := d.manager.Reconfigure(sets, func() error { return d.router.Apply(work, routerInstances(cfg)) }); err != nil {
 		return err
 	}
 	d.observer.Left()
-	d.manager.Configure(sets)
 	d.feed.SetVIPs(sets)
 	if err := d.vmacs.Prune(); err != nil {
 		d.log.Error("a virtual-MAC link that is not wanted any more stays", zap.NamedError("err", err))
