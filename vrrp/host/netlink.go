@@ -39,6 +39,7 @@ type Netlink struct {
 	// writes moves before and after each change that was asked for: two readings with the same number have none
 	// between them.
 	writes atomic.Uint64
+	after  atomic.Pointer[func()] // called after each change
 
 	rmu  sync.Mutex
 	r    *conn
@@ -80,12 +81,31 @@ func (n *Netlink) Close() error {
 	return nil
 }
 
+// sender is what the kernel's events bear of changes that were made through n; those of IPv6 addresses do not.
+func (n *Netlink) sender() uint32 { return n.w.pid }
+
+func (n *Netlink) onWrite(f func()) {
+	if f == nil {
+		n.after.Store(nil)
+		return
+	}
+	n.after.Store(&f)
+}
+
+// wrote notes that a change was made, or refused.
+func (n *Netlink) wrote() {
+	n.writes.Add(1)
+	if f := n.after.Load(); f != nil {
+		(*f)()
+	}
+}
+
 // AddAddress implements Kernel.
 func (n *Netlink) AddAddress(index int, a Addr) error {
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
 	n.writes.Add(1)
-	defer n.writes.Add(1)
+	defer n.wrote()
 	if n.noMark {
 		a.Proto = 0
 	}
@@ -108,7 +128,7 @@ func (n *Netlink) DelAddress(index int, a Addr) error {
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
 	n.writes.Add(1)
-	defer n.writes.Add(1)
+	defer n.wrote()
 	req := nl.NewNetlinkRequest(unix.RTM_DELADDR, unix.NLM_F_ACK)
 	addAddress(req, index, a)
 	if err := n.w.exchange(req, nil); err != nil {

@@ -66,7 +66,7 @@ func (n *Netlink) object(req *nl.NetlinkRequest, o fib.Object, what string) erro
 	n.wmu.Lock()
 	defer n.wmu.Unlock()
 	n.writes.Add(1)
-	defer n.writes.Add(1)
+	defer n.wrote()
 	if err := n.w.exchange(req, nil); err != nil {
 		return fmt.Errorf("%s %s %s: %w", what, o.Kind(), o, err)
 	}

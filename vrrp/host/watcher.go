@@ -3,13 +3,10 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -84,13 +81,21 @@ func (w *Watcher) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if k, ok := w.kernel.(interface{ relevant(message) bool }); ok {
-		sub.relevant = k.relevant
-	}
 	defer sub.file.Close()
-	stop := context.AfterFunc(ctx, func() { _ = sub.file.SetReadDeadline(time.Unix(1, 0)) })
+	own := &nudge{wake: sub.interrupt}
+	if k, ok := w.kernel.(writer); ok {
+		sub.relevant = k.relevant
+		k.onWrite(own.wrote)
+		defer own.clear()
+		defer k.onWrite(nil)
+		if err := sub.ignore(k.sender()); err != nil {
+			return err
+		}
+	}
+	stop := context.AfterFunc(ctx, sub.interrupt)
 	defer stop()
-	for {
+	for ctx.Err() == nil {
+		own.clear() // what was written is in the reading
 		if w.read() {
 			if err := sub.wait(); err != nil {
 				return err
@@ -104,6 +109,7 @@ func (w *Watcher) session(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // read reads the kernel and publishes what is new. It reports whether the reading is complete; if not it must be
@@ -145,96 +151,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	}
-}
-
-// subscription is a socket that gets the events. Of most their content is of no interest.
-type subscription struct {
-	file     *os.File
-	buf      []byte
-	relevant func(message) bool // of those about routes and rules; nil: none is
-}
-
-// subscribe asks for events about links, addresses, routes, rules and the IPv6 forwarding setting.
-func subscribe(buffer int) (*subscription, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
-	if err != nil {
-		return nil, fmt.Errorf("opening a netlink socket for events: %w", err)
-	}
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer) // without CAP_NET_ADMIN: what is allowed
-	}
-	groups := []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_NETCONF,
-		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE}
-	sa := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
-	for _, g := range groups {
-		sa.Groups |= 1 << (g - 1)
-	}
-	if err := unix.Bind(fd, sa); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("subscribing to netlink events: %w", err)
-	}
-	return &subscription{file: os.NewFile(uintptr(fd), "netlink events"), buf: make([]byte, receiveBuffer)}, nil
-}
-
-// wait returns after an event that matters, or with the error of a lost one.
-func (s *subscription) wait() error {
-	for {
-		n, err := s.receive(true)
-		if err != nil || s.matters(s.buf[:n]) {
-			return err
-		}
-	}
-}
-
-// matters reports whether any of the messages is a reason to read again.
-func (s *subscription) matters(b []byte) bool {
-	for len(b) >= unix.SizeofNlMsghdr {
-		m, rest, ok := cutMessage(b)
-		if !ok {
-			return true
-		}
-		switch m.typ {
-		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE, unix.RTM_NEWRULE, unix.RTM_DELRULE:
-			if s.relevant != nil && s.relevant(m) {
-				return true
-			}
-		default:
-			return true
-		}
-		b = rest
-	}
-	return false
-}
-
-// drain takes the events that are there. The sender never waits for us: what does not fit is lost, with an error.
-func (s *subscription) drain() error {
-	for range drainLimit {
-		_, err := s.receive(false)
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *subscription) receive(block bool) (n int, err error) {
-	raw, err := s.file.SyscallConn()
-	if err != nil {
-		return 0, fmt.Errorf("receiving netlink events: %w", err)
-	}
-	var got error
-	err = raw.Read(func(fd uintptr) bool {
-		n, _, got = unix.Recvfrom(int(fd), s.buf, 0)
-		return !block || !errors.Is(got, unix.EAGAIN)
-	})
-	if errors.Is(got, unix.EINTR) {
-		return 0, nil
-	}
-	if err = errors.Join(err, got); err != nil {
-		return 0, fmt.Errorf("receiving netlink events: %w", err)
-	}
-	return n, nil
 }

@@ -53,6 +53,8 @@ func TestWatcher(t *testing.T) {
 		t.Errorf("%d more readings long after the burst", late)
 	}
 
+	b.settled(t)
+	time.Sleep(50 * time.Millisecond)
 	before = n.w.Counters()
 	ip(t, "link", "set", "eth0", "txqueuelen", "77") // an event, but nothing that matters
 	eventually(t, "another reading", func() bool { return n.w.Counters().Reads > before.Reads })
@@ -121,6 +123,20 @@ func TestWatcherAfterSlowReading(t *testing.T) {
 	}
 }
 
+// settled waits until duplicate address detection is over on all interfaces: nothing changes by itself any more.
+func (b realBench) settled(t *testing.T) {
+	t.Helper()
+	eventually(t, "nothing else changes", func() bool {
+		s, err := b.State()
+		must(t, err)
+		settled := true
+		for _, l := range s.Links {
+			settled = settled && !slices.ContainsFunc(l.Addrs, func(a host.Addr) bool { return a.Tentative })
+		}
+		return settled
+	})
+}
+
 // gate is a kernel whose readings wait while it is closed, as those of a watcher that gets no processor.
 type gate struct {
 	host.Kernel
@@ -137,15 +153,7 @@ func (g *gate) State() (host.State, error) {
 // anew. It sees the same twice, the address missing, but must tell it twice.
 func TestO18LostAgainBeforeTheNextReading(t *testing.T) {
 	b := eth0(t)
-	eventually(t, "nothing else changes", func() bool {
-		s, err := b.State()
-		must(t, err)
-		settled := true
-		for _, l := range s.Links {
-			settled = settled && !slices.ContainsFunc(l.Addrs, func(a host.Addr) bool { return a.Tentative })
-		}
-		return settled
-	})
+	b.settled(t)
 	real := newReal(t).Netlink
 	g := &gate{Kernel: real}
 	j := &journal{}
