@@ -35,6 +35,7 @@ type Global struct {
 	RouterID       string        // router_id; the host name when unset
 	StartupDelay   time.Duration // vrrp_startup_delay: instances wait so long after the start
 	DelayAfterBoot time.Duration // vrrp_delay_after_boot: ... after the boot of the machine
+	StopWait       time.Duration // stop_wait: a MASTER that stops keeps its addresses for its successor at most so long
 	ScriptUser     User          // script_user; zero: not set
 	ScriptSecurity bool          // enable_script_security
 	NotifyFIFO     FIFO          // notify_fifo: all events

@@ -16,6 +16,7 @@ func (g Global) section() section {
 			{"router_id", g.RouterID},
 			{"vrrp_startup_delay", unless(g.StartupDelay, 0)},
 			{"vrrp_delay_after_boot", unless(g.DelayAfterBoot, 0)},
+			{"stop_wait", unless(g.StopWait, 5*time.Second)},
 			{"script_user", g.ScriptUser.String()},
 			{"enable_script_security", g.ScriptSecurity},
 		},

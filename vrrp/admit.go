@@ -49,7 +49,7 @@ func (m *Machine) Admit(now time.Time, a *packet.Advert, from netip.Addr, ttl ui
 	switch {
 	case m.state != Backup && m.state != Master:
 		return packet.DropNotRunning
-	case m.cfg.IgnoreAdverts && m.cfg.Owner():
+	case m.cfg.IgnoreAdverts && m.cfg.Owner() && !m.leaving: // a successor is listened to
 		return packet.DropOwner
 	}
 	if m.cfg.SkipCheckAddr || len(a.Addrs) == 0 || len(m.own) == 0 {

@@ -42,6 +42,7 @@ func (m *Machine) inBackup(now time.Time, ev Event) {
 // leaves the timer alone.
 func (m *Machine) backupAdvert(now time.Time, a *packet.Advert, from netip.Addr) {
 	m.heard = now
+	m.meet(now, a)
 	switch {
 	case a.Priority == packet.PriorityStop:
 		m.masterAddr, m.masterPriority = from, a.Priority

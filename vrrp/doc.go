@@ -26,6 +26,8 @@
 //	MASTER  env: priority fell                           advert at once                        MASTER
 //	MASTER  env faulty                     §6.4.3        priority 0, stop, remove           -> FAULT
 //	MASTER  shutdown                       §6.4.3        priority 0, stop, remove           -> INIT
+//	MASTER  shutdown, with a wait                        priority 0, stop; then silent         MASTER
+//	MASTER  ... and an advert, or a tick, or faulty      remove                             -> INIT
 //	FAULT   env usable                     §6.4.1        as from INIT              -> MASTER, BACKUP
 //
 // Everything else is impossible and comes back as a Note.
@@ -47,4 +49,6 @@
 //     at once. In BACKUP a changed priority shifts the running timer by the
 //     difference of the down intervals.
 //   - The interval learned under version 3 ends with the MASTER it was learned from.
+//   - A MASTER that is shut down may keep the addresses, mute, until the successor's first
+//     advert: between priority 0 and that one lies its skew time, and nobody else would answer.
 package vrrp

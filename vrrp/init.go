@@ -42,21 +42,3 @@ func (m *Machine) startup(now time.Time) {
 	}
 	m.enterBackup(now, fmt.Sprintf("listening for a master for %v", m.DownInterval()))
 }
-
-// enterInit ends the router's life. Only Shutdown leads here.
-func (m *Machine) enterInit(now time.Time, reason string) {
-	m.deadline = time.Time{}
-	m.enter(now, Init, reason)
-}
-
-// shutdown gives everything up (RFC 9568 §6.4.2, §6.4.3, event Shutdown).
-func (m *Machine) shutdown(now time.Time) {
-	m.stopped = true
-	if m.state == Init {
-		return
-	}
-	if m.state == Master {
-		m.resign()
-	}
-	m.enterInit(now, "shut down")
-}

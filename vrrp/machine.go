@@ -23,6 +23,7 @@ type Machine struct {
 	since    time.Time
 	reason   string
 	deadline time.Time // zero: none
+	leaving  bool      // MASTER: shut down, and the successor is waited for
 	stopped  bool
 
 	masterAddr     netip.Addr
@@ -30,6 +31,7 @@ type Machine struct {
 	masterInterval time.Duration // Master_Adver_Interval: learned in version 3, own otherwise
 	learned        bool          // masterInterval came from a master
 	heard          time.Time     // last admitted advert
+	partner        time.Time     // last one of a router that is there, as far as is known; zero: none is
 	mismatch       bool          // it listed other addresses than ours
 	cause          cause         // what a takeover would be due to
 	lesserSince    time.Time     // BACKUP: first advert of the lower priority that PreemptDelay puts up with
@@ -78,12 +80,14 @@ func (m *Machine) Handle(now time.Time, ev Event) []Action {
 	switch {
 	case m.stopped:
 		m.note("%s after shutdown", ev.Kind)
-	case ev.Kind == EventShutdown:
-		m.shutdown(now)
-	case ev.Kind == EventConfig && ev.Config != nil:
-		m.reconfigure(now, ev.Config, ev.Weight)
-	case ev.Kind == EventConfig, ev.Kind == EventAdvert && ev.Advert == nil, ev.Kind > EventShutdown:
+	case ev.Kind == EventConfig && ev.Config == nil, ev.Kind == EventAdvert && ev.Advert == nil, ev.Kind > EventShutdown:
 		m.note("malformed event %s", ev.Kind)
+	case m.leaving:
+		m.whileLeaving(now, ev)
+	case ev.Kind == EventShutdown:
+		m.shutdown(now, ev.Wait)
+	case ev.Kind == EventConfig:
+		m.reconfigure(now, ev.Config, ev.Weight)
 	default:
 		m.dispatch(now, ev)
 	}

@@ -111,6 +111,7 @@ func (m *Machine) masterAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 		return
 	}
 	m.heard = now
+	m.meet(now, a)
 	own := m.priority()
 	switch {
 	case a.Priority == packet.PriorityStop:
@@ -195,6 +196,9 @@ func (m *Machine) masterEnv(now time.Time, env *Env) {
 // enterMaster takes the addresses over (RFC 9568 §6.4.1 (115), §6.4.2 (395)):
 // advert first, so that another master withdraws as early as possible.
 func (m *Machine) enterMaster(now time.Time, reason string) {
+	if m.cause != causeBetter {
+		m.partner = time.Time{} // the old master fell silent
+	}
 	m.forget() // the interval learned was the old master's
 	m.answered, m.announced, m.owedAdvert, m.owedAnnounce = time.Time{}, time.Time{}, false, false
 	m.begin()

@@ -99,7 +99,7 @@ func TestRandomEvents(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			before, sent := *m, w.sent
-			switch rapid.SampledFrom([]string{"env", "advert", "advert", "tick", "due", "due", "config", "shutdown"}).Draw(t, "event") {
+			switch rapid.SampledFrom([]string{"env", "advert", "advert", "tick", "due", "due", "config", "shutdown", "leave"}).Draw(t, "event") {
 			case "env":
 				w.apply(t, m.Handle(now, Event{Kind: EventEnv, Env: genEnv(t)}))
 			case "advert":
@@ -131,8 +131,15 @@ func TestRandomEvents(t *testing.T) {
 				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
 					w.apply(t, m.Handle(now, Event{Kind: EventShutdown}))
 				}
+			case "leave":
+				if rapid.IntRange(0, 9).Draw(t, "really") == 0 {
+					w.apply(t, m.Handle(now, Event{Kind: EventShutdown, Wait: 5 * time.Second}))
+				}
 			}
 			checkAlways(t, m, w, now)
+			if before.leaving && w.sent != sent {
+				t.Fatal("an advert was sent after priority 0")
+			}
 			if before.state == Fault && m.state == Fault && w.sent != sent {
 				t.Fatal("an advert was sent in FAULT")
 			}
@@ -152,9 +159,55 @@ func checkAlways(t *rapid.T, m *Machine, w *world, now time.Time) {
 	if w.addresses != (w.state == Master) || w.announcing && w.state != Master {
 		t.Fatalf("in %v: addresses %v, announcing %v", w.state, w.addresses, w.announcing)
 	}
-	if w.state == Master && at.After(now.Add(m.cfg.AdvertInterval)) {
+	if m.leaving && (w.state != Master || w.announcing || at.After(now.Add(5*time.Second))) {
+		t.Fatalf("leaving in %v: announcing %v, until %v from now", w.state, w.announcing, at.Sub(now))
+	}
+	if w.state == Master && !m.leaving && at.After(now.Add(m.cfg.AdvertInterval)) {
 		t.Fatalf("next advert in %v, interval %v", at.Sub(now), m.cfg.AdvertInterval)
 	}
+}
+
+// TestLeavingEnds shuts a MASTER down and lets anything happen: it keeps the addresses until another's advert that
+// passes all checks and is no resignation, or to the very end of its time; and then they are gone.
+func TestLeavingEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := genConfig(t)
+		cfg.LatePriority, cfg.PreemptDelay = 0, 0
+		m, w, now := New(cfg), &world{}, epoch
+		w.apply(t, m.Handle(now, Event{Kind: EventEnv, Env: Env{Source: netip.MustParseAddr("10.9.0.5")}}))
+		for m.State() != Master {
+			now, _ = m.Deadline()
+			w.apply(t, m.Handle(now, Event{Kind: EventTick}))
+		}
+		if rapid.Bool().Draw(t, "partner") {
+			a := &packet.Advert{Version: cfg.Version, VRID: cfg.VRID, Interval: cfg.AdvertInterval, Addrs: cfg.Addresses}
+			w.apply(t, m.Handle(now, Event{Kind: EventAdvert, Advert: a, From: netip.MustParseAddr("10.9.0.1")}))
+		}
+		wait := time.Duration(rapid.IntRange(1, 10_000).Draw(t, "wait")) * time.Millisecond
+		w.apply(t, m.Handle(now, Event{Kind: EventShutdown, Wait: wait}))
+		end, sent := now.Add(wait), w.sent
+		for m.Leaving() {
+			if at, ok := m.Deadline(); !ok || at.After(end) || !w.addresses {
+				t.Fatalf("leaving until %v, at most %v; addresses %v", at.Sub(epoch), end.Sub(epoch), w.addresses)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "due") == 0 {
+				now, _ = m.Deadline()
+				w.apply(t, m.Handle(now, Event{Kind: EventTick}))
+				continue
+			}
+			a, from, ttl := genAdvert(t, &cfg)
+			admitted := m.Admit(now, a, from, ttl) == packet.DropNone
+			if admitted {
+				w.apply(t, m.Handle(now, Event{Kind: EventAdvert, Advert: a, From: from}))
+			}
+			if ends := admitted && a.Priority != 0; ends == m.Leaving() {
+				t.Fatalf("an advert of priority %d from %v, admitted %v: leaving %v", a.Priority, from, admitted, m.Leaving())
+			}
+		}
+		if w.addresses || w.announcing || w.sent != sent || !m.Stopped() || m.State() != Init {
+			t.Fatalf("in the end in %v: %+v", m.State(), w)
+		}
+	})
 }
 
 // TestScheduleNeverDrifts makes every tick late, by less than an interval.

@@ -79,7 +79,10 @@ func (s *scenario) run(d *datadriven.TestData) {
 		cfg := s.cfg
 		s.handle(Event{Kind: EventConfig, Config: &cfg})
 	case "shutdown":
-		s.handle(Event{Kind: EventShutdown})
+		// shutdown [wait=5s]: a MASTER keeps its addresses for the successor at most so long
+		var wait time.Duration
+		args.Fields{"wait": &wait}.Args(s.t, d)
+		s.handle(Event{Kind: EventShutdown, Wait: wait})
 	case "status":
 		s.status()
 		return

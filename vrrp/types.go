@@ -149,7 +149,7 @@ const (
 	EventTick                      // the deadline was reached
 	EventConfig                    // the configuration is now Event.Config, with Event.Weight
 	EventYield                     // a MASTER gives way, because of Event.Reason
-	EventShutdown                  // give everything up; final
+	EventShutdown                  // give everything up, a MASTER its addresses within Event.Wait; final
 )
 
 // String returns the kind's name.
@@ -178,8 +178,9 @@ type Event struct {
 	Advert *packet.Advert // read during Handle only, never kept
 	From   netip.Addr
 	Reason string
-	Config *Config // copied
-	Weight *int    // EventConfig: the sum of the tracker weights from now on; nil: as before
+	Config *Config       // copied
+	Weight *int          // EventConfig: the sum of the tracker weights from now on; nil: as before
+	Wait   time.Duration // EventShutdown: how long a MASTER keeps the addresses for its successor at most; 0: not at all
 }
 
 // ActionKind says what is to be done.

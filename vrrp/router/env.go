@@ -15,7 +15,7 @@ import (
 // refresh brings sockets and machines in line with links, trackers and
 // configuration. Sockets come first: listening counts from when it is possible.
 func (r *Router) refresh() {
-	if r.links == nil || r.stopped {
+	if r.links == nil || r.over() {
 		return
 	}
 	r.ownAddresses()
@@ -31,7 +31,7 @@ func (r *Router) refresh() {
 
 // updateGroup tells an instance, and those that share its lot, what has changed.
 func (r *Router) updateGroup(in *instance) {
-	if r.links == nil || r.stopped {
+	if r.links == nil || r.over() {
 		return
 	}
 	in.own = r.ownEnvironment(in)
@@ -151,7 +151,7 @@ func (r *Router) endpoint(in *instance) (Endpoint, bool) {
 
 // updateEnv tells the machine its environment when it has changed.
 func (r *Router) updateEnv(in *instance) {
-	if r.links == nil || r.stopped {
+	if r.links == nil || r.stopped && !in.machine.Leaving() {
 		return
 	}
 	env := in.environment()

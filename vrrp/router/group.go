@@ -103,8 +103,8 @@ func (r *Router) groupChanged(in *instance, a vrrp.Action, now time.Time) {
 	if g == nil {
 		return
 	}
-	if g.yields {
-		return // the first one speaks for all
+	if g.yields || slices.ContainsFunc(g.members, func(m *instance) bool { return m.machine.Leaving() }) {
+		return // the first one that gives way speaks for all, and the last one that leaves
 	}
 	if a.From == vrrp.Master && a.To == vrrp.Backup {
 		g.yields = true

@@ -117,6 +117,7 @@ func (r *Router) execute(in *instance, now time.Time, a vrrp.Action) {
 			r.announceSource(in)
 		}
 		r.groupChanged(in, a, now)
+		r.leave()
 	case vrrp.Note:
 		r.note(name, now, a.Reason)
 	}

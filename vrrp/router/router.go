@@ -67,6 +67,7 @@ type Router struct {
 	next      time.Time           // no instance wants anything before; zero: never
 	hindered  map[string][]string // told from outside, by instance
 	stopped   bool
+	left      chan struct{} // closed when no instance has anything to give up any more
 	limit     limiter
 }
 
@@ -101,6 +102,7 @@ func New(ports Ports) *Router {
 		received: make(chan *socket.Received, receiveQueue),
 		commands: make(chan func(), commandQueue),
 		done:     make(chan struct{}),
+		left:     make(chan struct{}),
 		byName:   map[string]*instance{},
 		byKey:    map[key]*instance{},
 		byLocal:  map[local]*instance{},
@@ -125,13 +127,13 @@ func (r *Router) Run(ctx context.Context) error {
 		r.tick(time.Now())
 		switch {
 		case r.ending.Load():
-			r.shutdown()
+			r.shutdown(0)
 			return nil
 		case r.turn():
 			continue
 		}
 		if err := r.ports.Waiter.Wait(r.next); err != nil {
-			r.shutdown()
+			r.shutdown(0)
 			return fmt.Errorf("waiting in the VRRP router: %w", err)
 		}
 	}
@@ -234,14 +236,6 @@ func (r *Router) Status() []InstanceStatus {
 		return nil
 	}
 	return out
-}
-
-// Stop makes every instance give its addresses up: priority 0 from each MASTER,
-// then its addresses are no longer wanted. It returns when all were told; the
-// router does nothing more but answer Status.
-func (r *Router) Stop() {
-	// An error means that Run has returned, and Run does the same.
-	_ = r.do(context.Background(), r.shutdown)
 }
 
 // post hands f to the loop without waiting for it to run.
@@ -408,15 +402,4 @@ func (r *Router) compareForm(in *instance, form packet.Form, src netip.Addr) {
 		theirs, ours = ours, theirs
 	}
 	r.note(in.cfg.Name, now, fmt.Sprintf("%v sends checksums %s the IPv4 pseudo-header, we send them %s: it may refuse our adverts; set v3_checksum_as_v2 = %t here, or change it there", src, theirs, ours, plain))
-}
-
-// shutdown stops every instance.
-func (r *Router) shutdown() {
-	if r.stopped {
-		return
-	}
-	r.stopped = true
-	for _, in := range r.list {
-		r.feed(in, vrrp.Event{Kind: vrrp.EventShutdown})
-	}
 }

@@ -46,7 +46,7 @@ func TestTakeoverTimes(t *testing.T) {
 				n.run(tt.interval)
 				n.wantOwners("d1")
 				d2.take()
-				d1.router.Stop()
+				d1.router.Stop(0)
 				stopped := n.now()
 				n.wantOwners()
 				n.run(vrrp.SkewTime(tt.version, 100, tt.interval))
@@ -72,7 +72,7 @@ func TestOrderOfActions(t *testing.T) {
 		if got := text(d1.take()); got != want {
 			t.Errorf("becoming MASTER:\n%swant:\n%s", got, want)
 		}
-		d1.router.Stop()
+		d1.router.Stop(0)
 		want = `3.3s VI_1 advert 0
 3.3s VI_1 quiet
 3.3s VI_1 want false
@@ -81,7 +81,7 @@ func TestOrderOfActions(t *testing.T) {
 		if got := text(d1.take()); got != want {
 			t.Errorf("stopping:\n%swant:\n%s", got, want)
 		}
-		d1.router.Stop() // once more does nothing
+		d1.router.Stop(0) // once more does nothing
 		d1.apply(config(200), config(100, func(in *Instance) { in.Name, in.VRID = "VI_2", 52 }))
 		d1.router.TrackResult("x", true)
 		n.run(10 * time.Second)
@@ -106,7 +106,7 @@ func TestContextEndResigns(t *testing.T) {
 		if got := d1.router.Status(); got != nil {
 			t.Errorf("Status after the end: %v", got)
 		}
-		d1.router.Stop()
+		d1.router.Stop(0)
 		d1.router.HostState(nil)
 	})
 }

@@ -102,7 +102,8 @@ type Daemon struct {
 }
 
 // Run runs the daemon until ctx ends, then gives everything up: priority 0,
-// addresses and own services removed. When hurry is closed it no longer waits.
+// addresses and own services removed. When hurry is closed it no longer waits for
+// successors and notifications.
 // Values on hup make it read its configuration again.
 func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan struct{}, log *zap.Logger) error {
 	cfg, err := load(ctx, opts.ConfigFile)
@@ -140,13 +141,15 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	}
 	g, work := errgroup.WithContext(work)
 	err = d.start(work, g, cfg)
-	why := "asked to"
+	why, wait := "asked to", time.Duration(0)
 	if err != nil {
 		why = "the start failed: " + err.Error()
 	} else if d.serve(ctx, work, hup); ctx.Err() == nil {
 		why = fmt.Sprintf("a part of vipd failed: %v", context.Cause(work))
+	} else {
+		wait = d.stopWait()
 	}
-	err = errors.Join(err, d.stop(why, hurry))
+	err = errors.Join(err, d.stop(why, wait, hurry))
 	cancel()
 	err = errors.Join(g.Wait(), err)
 	d.shutdownHook(hurry)

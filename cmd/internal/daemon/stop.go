@@ -11,19 +11,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// stopTables bounds the removal of IPVS services at stop. Addresses have a
-// bound of their own (host.Manager.Release).
-const stopTables = 2 * time.Second
+const (
+	// stopTables bounds the removal of IPVS services at stop. Addresses have a
+	// bound of their own (host.Manager.Release).
+	stopTables = 2 * time.Second
+	// stopAtOnce bounds all removal after a second signal.
+	stopAtOnce = 300 * time.Millisecond
+)
 
 // stop gives everything up in the order that costs clients least: the peers
-// learn it first, then the addresses go, then the services behind them. Each step
-// has a time limit of its own, and none keeps the next from being tried. The
+// learn it first, then the addresses go, those of each MASTER when its successor
+// has announced itself and at most wait later, then the services behind them. Each
+// step has a time limit of its own, and none keeps the next from being tried. The
 // error tells what stays in this host.
-func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
+func (d *Daemon) stop(why string, wait time.Duration, hurry <-chan struct{}) error {
 	close(d.stopping)
 	d.tellManager(daemon.SdNotifyStopping)
 	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
-	done := make(chan error, 1)
+	done, given := make(chan error, 1), make(chan struct{})
 	go func() {
 		var errs []error
 		step := func(f func() error) {
@@ -31,7 +36,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 				errs = append(errs, err)
 			}
 		}
-		step(func() error { d.router.Stop(); d.sender.Over(); return nil })
+		step(func() error { d.router.Stop(wait); d.sender.Over(); return nil })
 		step(func() error {
 			// The rules stay with the addresses and links.
 			if err := errors.Join(d.manager.Release(), d.vmacs.Release()); err != nil {
@@ -45,6 +50,7 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 			defer cancel()
 			return d.table.Release(ctx)
 		})
+		close(given)
 		step(d.lastWords)
 		done <- errors.Join(errs...)
 	}()
@@ -55,9 +61,24 @@ func (d *Daemon) stop(why string, hurry <-chan struct{}) error {
 		}
 		return err
 	case <-hurry:
-		d.log.Warn("stopping at once: addresses and services may stay")
-		return nil
 	}
+	d.router.Hurry()
+	select {
+	case <-given:
+		d.log.Warn("stopping at once: everything was given up, notifications may be cut off")
+	case <-time.After(stopAtOnce):
+		d.log.Warn("stopping at once: addresses and services may stay")
+	}
+	return nil
+}
+
+// stopWait is how long a planned end waits for successors.
+func (d *Daemon) stopWait() time.Duration {
+	cfg, _, _ := d.config.get()
+	if cfg == nil {
+		return 0
+	}
+	return cfg.Global.StopWait
 }
 
 // lastWords lets commands, FIFOs and mail have their time, all at once.
