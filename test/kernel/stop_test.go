@@ -55,6 +55,16 @@ func TestDRDirectorStops(t *testing.T) {
 		t.Errorf("%d of %d connections were refused or reset, the first began %v after the stop: %v",
 			len(refused), len(attempts), refused[0].At.Sub(stopped), refused[0].Err)
 	}
+	// While d1 waits for its successor, its services serve.
+	waiting := lab.Filter(lab.Between(attempts, stopped, first.At), func(a lab.Attempt) bool { return a.At.Add(a.Took).Before(first.At) })
+	for _, a := range waiting {
+		if a.Err != nil {
+			t.Errorf("a connection %v after the stop, before d2 took over: %v", a.At.Sub(stopped), a.Err)
+		}
+	}
+	if len(waiting) == 0 {
+		t.Error("no connection was tried between the stop and the takeover")
+	}
 	served := lab.Filter(lab.Between(attempts, first.At.Add(200*time.Millisecond), time.Now()), func(a lab.Attempt) bool { return a.Err == nil })
 	if len(served) < 10 {
 		t.Errorf("%d connections after the take-over, want more", len(served))
