@@ -35,8 +35,8 @@ func newSite(st *stage, daemon string, conf func(priority int) lab.Instance) *si
 }
 
 // settled waits until d1 alone has the address and both have said all they had to, and
-// has the client learn where it is: keepalived announces nothing after a split that its
-// peer ended first, and the client would ask the wrong one before anything is measured.
+// has the client learn where it is: after the link was cut and back it was seen to ask d2
+// still, where keepalived is, so that it had no answer before anything was measured.
 func (s *site) settled() {
 	s.WaitOwner(lab.VIP(), 20*time.Second, "d1")
 	time.Sleep(4 * pairInterval)
