@@ -2,6 +2,7 @@ package vrrp
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"vipd/vrrp/packet"
@@ -54,6 +55,10 @@ func (m *Machine) Admit(now time.Time, a *packet.Advert, from netip.Addr, ttl ui
 	}
 	if m.cfg.SkipCheckAddr || len(a.Addrs) == 0 || len(m.own) == 0 {
 		m.mismatch = false
+		return packet.DropNone
+	}
+	if slices.Equal(a.Addrs, m.cfg.Addresses) { // mostly
+		m.mismatch = len(a.Addrs) != len(m.own)
 		return packet.DropNone
 	}
 	shared := 0

@@ -82,7 +82,7 @@ func (r *Router) feedAt(in *instance, now time.Time, ev vrrp.Event) {
 		r.execute(in, now, a)
 	}
 	if at, ok := in.machine.Deadline(); ok {
-		r.wake(at)
+		r.wakeFor(in, at)
 	}
 }
 

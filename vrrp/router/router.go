@@ -65,6 +65,7 @@ type Router struct {
 	socketErr map[string]error
 	retryAt   time.Time           // next Sync after an error; zero: none
 	next      time.Time           // no instance wants anything before; zero: never
+	claims    bool                // what is next may be a take-over
 	hindered  map[string][]string // told from outside, by instance
 	stopped   bool
 	left      chan struct{} // closed when no instance has anything to give up any more
@@ -132,7 +133,7 @@ func (r *Router) Run(ctx context.Context) error {
 		case r.turn():
 			continue
 		}
-		if err := r.ports.Waiter.Wait(r.next); err != nil {
+		if err := r.ports.Waiter.Wait(r.until()); err != nil {
 			r.shutdown(0)
 			return fmt.Errorf("waiting in the VRRP router: %w", err)
 		}
@@ -165,6 +166,10 @@ func (r *Router) Deliver(p *socket.Received) {
 		p.Release()
 	}
 }
+
+// Take is Deliver for the Waiter: it is called from Wait alone, in the goroutine of
+// Run, and handles the advert at once.
+func (r *Router) Take(p *socket.Received) { r.receive(p) }
 
 // Overruns is the number of adverts dropped because too many waited.
 func (r *Router) Overruns() uint64 { return r.overruns.Load() }
@@ -274,7 +279,7 @@ func (r *Router) do(ctx context.Context, f func()) error {
 // receive hands an advert to its instance.
 func (r *Router) receive(p *socket.Received) {
 	defer p.Release()
-	src, now := p.Src, time.Now()
+	src, now := p.Src, p.At
 	in, reason := r.find(p)
 	switch {
 	case in == nil && reason == packet.DropNone:

@@ -10,10 +10,30 @@ const (
 	// lateTick is how late the end of a BACKUP's listening may be noticed before
 	// the process is taken for one that was frozen.
 	lateTick = 10 * time.Millisecond
+	// lead is how long before a take-over the loop turns once more.
+	lead = time.Millisecond
 	// listenGrace is how long a process that was frozen listens to what waits in
 	// its sockets before it claims anything.
 	listenGrace = 3 * time.Millisecond
 )
+
+// until is when the loop is to turn next. Before a take-over that is twice: what
+// runs just after a sleep is slow, and then the sleep is short.
+func (r *Router) until() time.Time {
+	if r.claims {
+		if at := r.next.Add(-lead); time.Now().Before(at) {
+			return at
+		}
+	}
+	return r.next
+}
+
+// wakeFor is wake for a deadline of an instance.
+func (r *Router) wakeFor(in *instance, at time.Time) {
+	if r.next.IsZero() || at.Before(r.next) {
+		r.next, r.claims = at, in.machine.State() == vrrp.Backup
+	}
+}
 
 // wake makes sure the loop turns at the given time.
 func (r *Router) wake(at time.Time) {
@@ -71,13 +91,13 @@ func (r *Router) tick(now time.Time) {
 // rearm finds the next time something is due. Deadlines that moved later since
 // the last call cost one turn of the loop, so receiving an advert costs nothing.
 func (r *Router) rearm() {
-	r.next = time.Time{}
+	r.next, r.claims = time.Time{}, false
 	for _, g := range r.groups {
 		g.known = false
 	}
 	for _, in := range r.list {
 		if at, ok := in.deadlineOnce(); ok {
-			r.wake(latest(at, in.listenUntil))
+			r.wakeFor(in, latest(at, in.listenUntil))
 		}
 		if !in.foughtUntil.IsZero() {
 			r.wake(in.foughtUntil)

@@ -117,6 +117,7 @@ func (c *Conn) fail(err error) {
 func (c *Conn) handle(m *message, now time.Time, deliver func(*Received)) {
 	about := m.control()
 	c.countLost(about.dropped)
+	now = about.at(now)
 	if c.sent != nil {
 		c.handleHeard(m, now, deliver)
 		return

@@ -59,6 +59,7 @@ func listenOptions(key Key) []option {
 		{"filtering", func(fd int) error { return listenFilter(fd, key.IPv6) }},
 		intOption("setting SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
 		intOption("setting SO_RXQ_OVFL", unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1),
+		intOption("setting SO_TIMESTAMPNS", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
 		{"receiving the group", func(fd int) error { return receiveGroup(fd, key) }},
 		{"binding to the interface", func(fd int) error { // with less than all protocols, what is sent is not seen
 			return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(unix.ETH_P_ALL), Ifindex: key.Index})

@@ -3,6 +3,7 @@ package socket
 import (
 	"encoding/binary"
 	"net/netip"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -99,7 +100,23 @@ type control struct {
 	index    int        // arrival interface
 	dst      netip.Addr // IPv6 only
 	hopLimit uint8      // IPv6 only
+	arrived  int64      // nanoseconds of the wall clock; 0: not told
 	dropped  uint32     // packets lost for want of room since the socket was opened; 0 if none
+}
+
+// believed is the longest time for which an advert that waited counts from its
+// arrival. Longer ones count from their reading: then the process was frozen, or the
+// clock on the wall was set.
+const believed = 50 * time.Millisecond
+
+// at is when the packet arrived, as far as can be told at the time now.
+func (c *control) at(now time.Time) time.Time {
+	if c.arrived != 0 {
+		if age := time.Duration(now.UnixNano() - c.arrived); age > 0 && age <= believed {
+			return now.Add(-age)
+		}
+	}
+	return now
 }
 
 // control reads the control messages of the packet.
@@ -120,6 +137,8 @@ func (m *message) control() control {
 			c.index = int(binary.NativeEndian.Uint32(data[16:]))
 		case hdr.Level == unix.SOL_IPV6 && hdr.Type == unix.IPV6_HOPLIMIT && len(data) >= 4:
 			c.hopLimit = uint8(binary.NativeEndian.Uint32(data))
+		case hdr.Level == unix.SOL_SOCKET && hdr.Type == unix.SCM_TIMESTAMPNS && len(data) >= 16:
+			c.arrived = int64(binary.NativeEndian.Uint64(data))*1e9 + int64(binary.NativeEndian.Uint64(data[8:]))
 		case hdr.Level == unix.SOL_SOCKET && hdr.Type == unix.SO_RXQ_OVFL && len(data) >= 4:
 			c.dropped = binary.NativeEndian.Uint32(data)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -38,9 +39,9 @@ import (
 //
 // Wait belongs to one goroutine; every other method may be called from any.
 type Poller struct {
-	epoll, timer, event *os.File // of their life time; the numbers are used
-	fds                 struct{ epoll, timer, event int }
-	raw                 syscall.RawConn // of epoll, which the runtime's poller watches
+	epoll, quiet, timer, event *os.File // of their life time; the numbers are used
+	fds                        struct{ epoll, quiet, timer, event int }
+	raw                        syscall.RawConn // of epoll, which the runtime's poller watches
 
 	mu    sync.Mutex
 	last  int32
@@ -58,6 +59,7 @@ type Poller struct {
 	spec   unix.ItimerSpec
 	events [32]unix.EpollEvent
 	batch  *batch
+	stream stream
 }
 
 // polled is a Conn with its owner's wish.
@@ -81,6 +83,7 @@ func NewPoller() (*Poller, error) {
 	if p.anchor, err = newAnchor(); err != nil {
 		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
 	}
+	p.stream.allowed = runtime.GOMAXPROCS(0) > 1
 	open := func(name string, make func() (int, error)) (fd int, file *os.File) {
 		if err != nil {
 			return -1, nil
@@ -98,15 +101,18 @@ func NewPoller() (*Poller, error) {
 		}
 		return fd, err
 	})
+	p.fds.quiet, p.quiet = open("second epoll instance", func() (int, error) { return unix.EpollCreate1(unix.EPOLL_CLOEXEC) })
 	p.fds.timer, p.timer = open("timerfd", func() (int, error) { return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC) })
 	p.fds.event, p.event = open("eventfd", func() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC) })
 	for _, w := range []struct {
 		fd int
 		id int32
 	}{{p.fds.timer, timerID}, {p.fds.event, eventID}} {
-		if err == nil {
-			// By edges: neither is ever read, and each expiry or write counts once.
-			err = p.watch(w.fd, w.id, unix.EPOLLIN|unix.EPOLLET)
+		for _, epoll := range []int{p.fds.epoll, p.fds.quiet} {
+			if err == nil {
+				// By edges: neither is ever read, and each expiry or write counts once.
+				err = watch(epoll, w.fd, w.id, unix.EPOLLIN|unix.EPOLLET)
+			}
 		}
 	}
 	if err == nil {
@@ -123,8 +129,8 @@ func NewPoller() (*Poller, error) {
 	return p, nil
 }
 
-func (p *Poller) watch(fd int, id int32, events uint32) error {
-	if err := unix.EpollCtl(p.fds.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: id}); err != nil {
+func watch(epoll, fd int, id int32, events uint32) error {
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: id}); err != nil {
 		return fmt.Errorf("watching a descriptor: %w", err)
 	}
 	return nil
@@ -143,7 +149,7 @@ func (p *Poller) Add(c *Conn, deliver func(*Received)) error {
 	conns[id] = entry
 	p.conns.Store(&conns)
 	var err error
-	if ctl := c.in.Control(func(fd uintptr) { err = p.watch(int(fd), id, unix.EPOLLIN) }); ctl != nil {
+	if ctl := c.in.Control(func(fd uintptr) { err = watch(p.fds.epoll, int(fd), id, unix.EPOLLIN) }); ctl != nil {
 		err = ctl
 	}
 	if err != nil {
@@ -196,7 +202,7 @@ func (p *Poller) Wait(until time.Time) error {
 	if err != nil {
 		return fmt.Errorf("waiting for adverts and deadlines: %w", err)
 	}
-	conns := *p.conns.Load()
+	conns, read := *p.conns.Load(), 0
 	for i := range n {
 		switch id := p.events[i].Fd; id {
 		case timerID:
@@ -204,10 +210,11 @@ func (p *Poller) Wait(until time.Time) error {
 		case eventID:
 		default:
 			if c := conns[id]; c != nil {
-				p.receive(c)
+				read += p.receive(c)
 			}
 		}
 	}
+	p.stream.heard(read)
 	// Who called Wake until now has his wish: the caller looks after him now. That is
 	// also deliver, mostly.
 	p.woken.Store(false)
@@ -218,6 +225,12 @@ func (p *Poller) Wait(until time.Time) error {
 func (p *Poller) await(now bool) (int, error) {
 	if now {
 		return p.peek()
+	}
+	if p.stream.flows() {
+		p.nap()
+		if n, err := p.peek(); n != 0 || err != nil {
+			return n, err
+		}
 	}
 	if err := p.raw.Read(p.look); err != nil {
 		return 0, err
@@ -259,7 +272,7 @@ func (p *Poller) arm(until time.Time) (now bool, err error) {
 
 // receive reads and delivers one batch of a socket. What goes wrong with it, a
 // panic too, is the affair of that socket alone.
-func (p *Poller) receive(c *polled) {
+func (p *Poller) receive(c *polled) (n int) {
 	var err error
 	defer func() {
 		if v := recover(); v != nil {
@@ -271,7 +284,7 @@ func (p *Poller) receive(c *polled) {
 		}
 	}()
 	if err = c.conn.in.Control(c.read); err != nil {
-		return
+		return 0
 	}
 	if err = p.batch.err; err != nil {
 		if (c.conn.tap != nil || c.conn.sent != nil) && errors.Is(err, unix.ENETDOWN) {
@@ -280,15 +293,17 @@ func (p *Poller) receive(c *polled) {
 		return
 	}
 	now := time.Now()
+	p.stream.now = now
 	for i := range p.batch.n {
 		c.conn.handle(p.batch.message(i), now, c.deliver)
 	}
+	return p.batch.n
 }
 
 // Close ends the poller; nobody may be waiting.
 func (p *Poller) Close() error {
 	var first error
-	for _, f := range []*os.File{p.epoll, p.timer, p.event} {
+	for _, f := range []*os.File{p.epoll, p.quiet, p.timer, p.event} {
 		if f == nil {
 			continue
 		}

@@ -27,6 +27,7 @@ func openTap(key Key) (*os.File, error) {
 		{"filtering", func(fd int) error { return filter(fd, offset) }},
 		intOption("setting SO_RCVBUFFORCE", unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer),
 		intOption("setting SO_RXQ_OVFL", unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1),
+		intOption("setting SO_TIMESTAMPNS", unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
 		{"receiving the group", func(fd int) error { return receiveGroup(fd, key) }},
 		{"binding to the link", func(fd int) error {
 			return unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: htons(uint16(protocol)), Ifindex: key.Index})

@@ -221,7 +221,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
 	d.manager.SetShield(d.firewall)
-	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Deliver(r) }, func() { d.router.SocketsChanged() }, log)
+	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Take(r) }, func() { d.router.SocketsChanged() }, log)
 	d.router = router.New(router.Ports{
 		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
 	})

@@ -1,0 +1,135 @@
+package socket
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStream: only readings of few adverts, one soon after the other, are one.
+func TestStream(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct {
+		name    string
+		gap     time.Duration
+		packets int
+		allowed bool
+		want    bool
+	}{
+		{"a burst of single adverts", time.Millisecond, 1, true, true},
+		{"with naps between", napTime + time.Millisecond, 4, true, true},
+		{"no other processor", time.Millisecond, 1, false, false},
+		{"a master with an interval of 10 ms", 10 * time.Millisecond, 1, true, false},
+		{"a flood", time.Millisecond, batchSize, true, false},
+		{"deadlines", time.Millisecond, 0, true, false},
+	} {
+		s := stream{allowed: c.allowed}
+		for i := range 3 * streamLong {
+			if s.now = start.Add(time.Duration(i) * c.gap); i == streamLong-1 && s.flows() {
+				t.Errorf("%s: flows after %d", c.name, i)
+			}
+			s.heard(c.packets)
+		}
+		if s.flows() != c.want {
+			t.Errorf("%s: flows is %t", c.name, !c.want)
+		}
+		s.now = s.now.Add(streamGap + time.Millisecond)
+		if s.heard(1); s.flows() {
+			t.Errorf("%s: flows on after a pause", c.name)
+		}
+	}
+}
+
+// streaming returns a poller that takes naps for ever, if nothing arrives.
+func streaming(t testing.TB) *Poller {
+	p := newPoller(t)
+	p.stream = stream{allowed: true, length: streamLong}
+	return p
+}
+
+// TestNapEndsWithDeadline: and not before.
+func TestNapEndsWithDeadline(t *testing.T) {
+	p := streaming(t)
+	for range 50 {
+		deadline := time.Now().Add(2 * time.Millisecond)
+		for time.Now().Before(deadline) {
+			must(t, p.Wait(deadline))
+		}
+		if late := time.Since(deadline); late > time.Second {
+			t.Fatalf("late by %v", late)
+		}
+	}
+	if took := waited(t, p, time.Now().Add(30*time.Millisecond)); took < 25*time.Millisecond {
+		t.Errorf("a wait of 30 ms ended after %v", took)
+	}
+}
+
+// TestNapReadsAll: what came during a nap is read after it, with the time of its
+// arrival.
+func TestNapReadsAll(t *testing.T) {
+	w := newWire(t, 2)
+	wire, c, p := w.capture(t), w.open(t, false, (&drops{}).add), streaming(t)
+	var at []time.Time
+	must(t, p.Add(c, func(r *Received) { at = append(at, r.At); r.Release() }))
+	time.Sleep(50 * time.Millisecond) // the kernel begins to look at the clock some time after it was asked
+	const n = 40
+	began, frame := time.Now(), referenceFrames(t, "v3-ipv4.txt")[0].Data
+	var sent time.Time // the last one
+	go func() {
+		for range n {
+			wire.inject(t, frame)
+			time.Sleep(time.Millisecond)
+		}
+		p.Wake()
+	}()
+	readings := 0
+	for end := began.Add(20 * time.Second); len(at) < n && time.Now().Before(end); readings++ {
+		must(t, p.Wait(end))
+	}
+	sent = time.Now()
+	if len(at) != n {
+		t.Fatalf("%d of %d adverts read", len(at), n)
+	}
+	for i, a := range at {
+		if a.Before(began.Add(-time.Millisecond)) || a.After(sent) || i > 0 && a.Before(at[i-1].Add(-time.Millisecond)) {
+			t.Errorf("advert %d: arrived after %v, the one before after %v", i, a.Sub(began), at[max(i-1, 0)].Sub(began))
+		}
+	}
+	t.Logf("%d adverts in %d readings", n, readings)
+}
+
+// TestArrival: an advert that waited counts from its arrival; one that waited for
+// long, as in a process that was frozen, from its reading.
+func TestArrival(t *testing.T) {
+	w := newWire(t, 2)
+	frames := map[bool][]byte{false: referenceFrames(t, "v3-ipv4.txt")[0].Data, true: referenceFrames(t, "v3-ipv6.txt")[0].Data}
+	for v6, frame := range frames {
+		wire, c, p := w.capture(t), w.open(t, v6, (&drops{}).add), newPoller(t)
+		var got time.Time
+		must(t, p.Add(c, func(r *Received) { got = r.At; r.Release() }))
+		read := func(wait time.Duration) (after, age time.Duration) {
+			began := time.Now()
+			wire.inject(t, frame)
+			time.Sleep(wait)
+			got = time.Time{}
+			for range 100 {
+				if must(t, p.Wait(time.Now().Add(time.Second))); !got.IsZero() {
+					break
+				}
+			}
+			return got.Sub(began), time.Since(got)
+		}
+		ok := false
+		for range 5 { // a busy machine may be late itself
+			if after, age := read(believed / 2); after < believed/4 && age >= believed/4 {
+				ok = true
+				break
+			}
+		}
+		if !ok {
+			t.Errorf("IPv6 %t: an advert that waited for %v does not count from its arrival", v6, believed/2)
+		}
+		if after, _ := read(2 * believed); after < 2*believed {
+			t.Errorf("IPv6 %t: an advert that waited for %v counts from %v after it was sent", v6, 2*believed, after)
+		}
+	}
+}
