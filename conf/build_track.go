@@ -69,7 +69,7 @@ func (b *builder) trackers(v *values, in *Instance) {
 func trackLinks(v *values) []TrackRef {
 	var refs []TrackRef
 	for _, t := range get[[]track](v, "track_interface") {
-		refs = append(refs, TrackRef{t.name, t.weight.n, t.weight.reverse})
+		refs = append(refs, TrackRef{t.name, t.weight.n, t.weight.reverse, false})
 	}
 	return refs
 }
@@ -88,13 +88,15 @@ func (b *builder) trackRefs(v *values, key, object string, defined map[string]*v
 			b.sayAt(Error, t.it, t.path, v.block.name+"."+key+"/unknown", fmt.Sprintf("there is no %s %q", object, t.name)+didYouMean(t.name, names), detail)
 			continue
 		}
-		w := t.weight
-		if !t.weighted {
-			w = get[weight](target, "weight")
-		} else if !t.numbered && key == "track_file" {
-			w.n = get[weight](target, "weight").n // "reverse" alone turns the file's own weight
+		own := get[weight](target, "weight")
+		w := own // what the line does not say is as in the object, "reverse" too
+		if t.numbered {
+			w.n = t.weight.n
 		}
-		refs = append(refs, TrackRef{t.name, w.n, w.reverse})
+		if t.turned {
+			w.reverse = t.weight.reverse
+		}
+		refs = append(refs, TrackRef{t.name, w.n, w.reverse, own.reverse && !w.reverse})
 	}
 	return refs
 }

@@ -245,6 +245,8 @@ type TrackRef struct {
 	Name    string
 	Weight  int  // 0: bad means FAULT; of a file: what its number is multiplied with
 	Reverse bool // reverse: the weight's sign is turned; with weight 0 FAULT while good
+
+	Straight bool // noreverse: not Reverse, though the object it names is
 }
 
 // Command is a program with its arguments, and who runs it.

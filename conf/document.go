@@ -42,7 +42,7 @@ func (l *loader) report(src *source, at span, d Diagnostic) {
 // read reads a file and everything it includes into root. by and at name the
 // include line, or are zero for the first file.
 func (l *loader) read(name string, root *item, by *source, at span) {
-	text, err := fs.ReadFile(l.fsys, l.fsName(name))
+	text, err := l.content(name)
 	if err != nil {
 		l.broken = true
 		l.unreadable(name, err, by, at)
@@ -71,7 +71,10 @@ func (l *loader) unreadable(name string, err error, by *source, at span) {
 	if errors.As(err, &pathError) {
 		reason = pathError.Err.Error()
 	}
-	detail := "check that the path is right and that vipd may read the file"
+	detail, refused := refusals[err]
+	if !refused {
+		detail = "check that the path is right and that vipd may read the file"
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		reason = "no such file"
 		detail = "check the path"
@@ -156,6 +159,11 @@ func (l *loader) expand(entry *item, pattern, name string) ([]string, bool) {
 
 // parse returns the document of one file with values and places.
 func (l *loader) parse(src *source) (doc *item, ok bool) {
+	if at, deep := tooDeep(src.text); deep {
+		l.report(src, at, Diagnostic{Rule: "file/toml", Message: fmt.Sprintf("brackets in brackets, or a key with dots, more than %d deep", maxDepth),
+			Detail: "nothing in a configuration is; look for brackets or quotes that are not closed, and whether this is the right file"})
+		return nil, false
+	}
 	values := map[string]any{}
 	if _, err := decode(src.text, &values); err != nil {
 		l.syntax(src, err)

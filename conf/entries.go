@@ -47,6 +47,7 @@ func parseEntries[T any](f field, read func(field) (T, bool), name func(T) strin
 // words returns the entry as keepalived's line split into words. A table gives
 // the value of its main key first, then its other keys, each with its value
 // after it; flags are keys that are true or false, and stand alone when true.
+// A flag with a no… beside it stands as that when false.
 func (f field) words(main string, flags ...string) ([]string, bool) {
 	if s, ok := f.it.value.(string); ok {
 		return strings.Fields(s), true
@@ -68,6 +69,8 @@ func (f field) words(main string, flags ...string) ([]string, bool) {
 			if slices.Contains(flags, name) {
 				if v {
 					words = append(words, name)
+				} else if slices.Contains(flags, "no"+name) {
+					words = append(words, "no"+name)
 				}
 				continue
 			}

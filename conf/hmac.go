@@ -99,7 +99,7 @@ func (f field) hmacSecret(text string) (string, bool) {
 			f.bad("file", fmt.Sprintf("%q is no absolute path", name))
 			return "", false
 		}
-		content, err := fs.ReadFile(f.c.fsys, f.c.fsName(name))
+		content, err := f.c.content(name)
 		if err != nil {
 			var cause *fs.PathError
 			if errors.As(err, &cause) {

@@ -64,6 +64,10 @@ func (f field) vipWords(words []string) (vip, bool) {
 		f.bad("host", strconv.Quote(words[0])+" is not the address of one host")
 		return v, false
 	}
+	if v.Prefix.Addr().IsLoopback() && !f.static() {
+		f.bad("host", strconv.Quote(words[0])+" is a loopback address, which no other machine can reach")
+		return v, false
+	}
 	v.Deprecated = v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128
 	seen := map[string]bool{}
 	for words = words[1:]; len(words) > 0; words = words[1:] {

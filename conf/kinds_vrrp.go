@@ -19,6 +19,10 @@ type weight struct {
 	reverse bool
 }
 
+// turns are the words that turn the sign of a weight, or say that nothing does:
+// a line of track_script can so undo the "reverse" of the script.
+var turns = map[string]bool{"reverse": true, "noreverse": false, "no_reverse": false}
+
 // parseWeight reads the weight of a script.
 func parseWeight(f field) (any, bool) {
 	w := weight{}
@@ -32,8 +36,11 @@ func parseWeight(f field) (any, bool) {
 		if len(words) > 0 {
 			n, err = strconv.ParseInt(words[0], 10, 32)
 		}
-		if len(words) == 2 && words[1] == "reverse" {
-			w.reverse = true
+		if len(words) == 2 {
+			known := false
+			if w.reverse, known = turns[words[1]]; !known {
+				err = strconv.ErrSyntax
+			}
 		} else if len(words) != 1 {
 			err = strconv.ErrSyntax
 		}
@@ -54,7 +61,7 @@ func parseWeight(f field) (any, bool) {
 type track struct {
 	name     string
 	weight   weight
-	weighted bool // a weight or reverse was given
+	turned   bool // reverse or noreverse was given
 	numbered bool // a weight was given
 	it       *item
 	path     string
@@ -68,7 +75,7 @@ func parseTracks(f field) (any, bool) {
 // track reads one entry.
 func (f field) track() (track, bool) {
 	t := track{it: f.it, path: f.path}
-	words, ok := f.words("name", "reverse")
+	words, ok := f.words("name", "reverse", "noreverse")
 	if !ok {
 		return t, false
 	}
@@ -79,8 +86,8 @@ func (f field) track() (track, bool) {
 	t.name = words[0]
 	for words = words[1:]; len(words) > 0; words = words[1:] {
 		switch words[0] {
-		case "reverse":
-			t.weight.reverse, t.weighted = true, true
+		case "reverse", "noreverse", "no_reverse":
+			t.weight.reverse, t.turned = turns[words[0]], true
 		case "weight":
 			if len(words) < 2 {
 				f.bad("syntax", `"weight" needs a number after it`)
@@ -95,7 +102,7 @@ func (f field) track() (track, bool) {
 				f.bad("range", fmt.Sprintf("weight %d is out of range", n))
 				return t, false
 			}
-			t.weight.n, t.weighted, t.numbered = int(n), true, true
+			t.weight.n, t.numbered = int(n), true
 			words = words[1:]
 		default:
 			f.bad("syntax", strconv.Quote(words[0])+" is not known here"+didYouMean(words[0], []string{"weight", "reverse"}))

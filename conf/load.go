@@ -9,6 +9,7 @@ import (
 type Env struct {
 	Hostname  string // default of router_id
 	Spectator bool   // the file is only looked at: this machine need not be one of the directors of a vip_spread
+	Pipes     bool   // files may be pipes, too: the caller reads once and may wait
 	Dir       string // directory, absolute, that relative paths start from; "" is the root of the fs.FS
 }
 

@@ -184,7 +184,7 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 			duration(r, 0, time.Second, time.Microsecond), duration(r, 0, time.Second, time.Microsecond), duration(r, 0, 24*time.Hour, time.Microsecond), coin(r),
 		},
 		GARPForm:        rapid.SampledFrom(garpForms).Draw(r, "form"),
-		TrackInterfaces: []TrackRef{{"eth1", number(r, -253, 253), coin(r)}},
+		TrackInterfaces: []TrackRef{{Name: "eth1", Weight: number(r, -253, 253), Reverse: coin(r)}},
 		Notify:          randomNotify(r), Alert: coin(r),
 	}
 	in.Group = netip.MustParseAddr("224.0.0.77")
@@ -245,15 +245,22 @@ func randomInstance(r *rapid.T, i int, c *Config) Instance {
 		in.Rules = append(in.Rules, randomRule(r, 10*i+j))
 	}
 	for _, s := range c.Scripts {
-		in.TrackScripts = append(in.TrackScripts, TrackRef{s.Name, number(r, -253, 253), coin(r)})
+		in.TrackScripts = append(in.TrackScripts, randomTrack(r, s.Name, 253, s.Reverse))
 	}
 	for _, f := range c.TrackFiles {
-		in.TrackFiles = append(in.TrackFiles, TrackRef{f.Name, number(r, -254, 254), coin(r)})
+		in.TrackFiles = append(in.TrackFiles, randomTrack(r, f.Name, 254, f.Reverse))
 	}
 	for _, p := range c.TrackProcesses {
-		in.TrackProcesses = append(in.TrackProcesses, TrackRef{p.Name, number(r, -254, 254), coin(r)})
+		in.TrackProcesses = append(in.TrackProcesses, randomTrack(r, p.Name, 254, p.Reverse))
 	}
 	return in
+}
+
+// randomTrack is a line about an object whose weight is turned or not.
+func randomTrack(r *rapid.T, name string, most int, turned bool) TrackRef {
+	t := TrackRef{Name: name, Weight: number(r, -most, most), Reverse: coin(r)}
+	t.Straight = turned && !t.Reverse
+	return t
 }
 
 // randomVMAC is the use_vmac of the i-th instance.

@@ -86,5 +86,9 @@ func (u User) String() string {
 
 // String returns the reference as a line of track_interface or track_script.
 func (t TrackRef) String() string {
-	return t.Name + " weight " + strconv.Itoa(t.Weight) + reverse(t.Reverse)
+	line := t.Name + " weight " + strconv.Itoa(t.Weight) + reverse(t.Reverse)
+	if t.Straight {
+		line += " noreverse"
+	}
+	return line
 }

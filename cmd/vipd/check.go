@@ -21,7 +21,7 @@ func checkCommand() *cobra.Command {
 			"Exit status: 0 good, also with warnings; 2 errors, or with --strict warnings.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, diags := daemon.Load(file)
+			cfg, diags := daemon.LoadOnce(file)
 			if cfg == nil {
 				return &exitError{exitConfig, errors.New("the configuration has errors\n" + strings.TrimSpace(diags.Text()))}
 			}

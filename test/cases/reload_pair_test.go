@@ -176,6 +176,15 @@ func TestReloadRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse("vipd.toml")
+	d1.Exec("mkfifo", v1.ConfigFile) // nobody writes to it
+	refuse("a pipe, socket or device")
+	d1.Exec("ln", "-sf", "/dev/zero", v1.ConfigFile)
+	refuse("a pipe, socket or device")
+	d1.Exec("rm", v1.ConfigFile)
+	d1.Exec("truncate", "-s", "1G", v1.ConfigFile)
+	refuse("larger than 16 MB")
+	write("x = " + strings.Repeat("[", 3_000_000))
+	refuse("more than 64 deep")
 	time.Sleep(quick) // the last SIGHUP was served
 	steady(t, seen, 51, d1.Addr(), 200, quick, from)
 	silent(t, seen, 51, d2.Addr(), from)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"vipd/test/lab"
 )
 
@@ -234,18 +236,23 @@ func TestStuckLog(t *testing.T) {
 	}
 }
 
-// The configuration is on a file system that hangs, here a pipe that nobody writes:
-// a reload waits for it, but neither the protocol nor a stop does.
+// The configuration is on a file system that hangs, here by a lease, for whose end
+// the kernel has others wait: a reload waits for it, but neither the protocol nor a
+// stop does.
 func TestStopWhileTheConfigurationHangs(t *testing.T) {
 	t.Parallel()
 	l := lab.New(t, "d1", "cl")
 	d1, seen := l.Node("d1"), l.Node("cl").Capture()
 	v := d1.Vipd(sole(`["10.9.0.100"]`))
 	v.WaitState("A", "MASTER", 15*time.Second)
-	if err := os.Remove(v.ConfigFile); err != nil {
+	file, err := os.OpenFile(v.ConfigFile, os.O_RDWR, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	d1.Exec("mkfifo", v.ConfigFile)
+	defer file.Close()
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal(err)
+	}
 	from := v.Signal(syscall.SIGHUP)
 	time.Sleep(3 * quick)
 	steady(t, seen, 51, d1.Addr(), 200, quick, from)

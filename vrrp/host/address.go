@@ -110,6 +110,7 @@ type AddressStatus struct {
 	Refused bool   // packets to it are refused (see Shield)
 	Fought  bool   // given up: somebody else keeps removing it
 	Err     error  // why the kernel refused it last; nil when it did not
+	Waits   string // what it waits for while it is wanted and not there; "" for nothing, or for its turn
 }
 
 const forever = ^uint32(0)

@@ -109,6 +109,7 @@ const (
 	eventLost
 	eventFought
 	eventError
+	eventWaits // wanted now, and its interface does not exist
 
 	pathEvents // and those after it: kinds of fib.Event
 )
@@ -119,6 +120,7 @@ type event struct {
 	address  Address
 	link     *Link
 	err      error
+	dev      string // of eventWaits: the name of what does not exist
 }
 
 func newBook() *book {
@@ -348,7 +350,7 @@ func (b *book) evaluate(now time.Time, e *entry) {
 		for _, u := range e.users {
 			if u.inst.wanted && !u.told {
 				u.told = true
-				b.events = append(b.events, event{eventPresent, u.inst.set.Instance, u.address, b.last.Links[e.dev], nil})
+				b.events = append(b.events, event{eventPresent, u.inst.set.Instance, u.address, b.last.Links[e.dev], nil, ""})
 			}
 		}
 	case u != nil && b.addable(e, u):
@@ -383,7 +385,7 @@ func (b *book) due(now time.Time, e *entry) bool {
 func (b *book) tell(kind eventKind, e *entry, err error) {
 	for _, u := range e.users {
 		if u.inst.wanted || kind == eventError {
-			b.events = append(b.events, event{kind, u.inst.set.Instance, u.address, b.last.Links[e.dev], err})
+			b.events = append(b.events, event{kind, u.inst.set.Instance, u.address, b.last.Links[e.dev], err, ""})
 		}
 	}
 }

@@ -351,5 +351,7 @@ func (m *Manager) logEvent(ev event) {
 		m.log.Error("a virtual address is removed again and again; not putting it back any more: find out who removes it (network manager, script)", f...)
 	case eventError:
 		m.log.Error("the kernel refused a virtual address; trying again", append(f, zap.NamedError("err", ev.err))...)
+	case eventWaits:
+		m.log.Warn("a virtual address is not added: its interface does not exist; it is added when there is one of that name", append(f, zap.String("iface", ev.dev))...)
 	}
 }

@@ -174,9 +174,11 @@ func (m *Manager) Status() []InstanceStatus {
 		st := InstanceStatus{Instance: in.set.Instance, Wanted: in.wanted}
 		for _, u := range in.users {
 			e := u.entry
-			st.Addresses = append(st.Addresses, AddressStatus{
-				Address: u.address, Dev: e.dev, Present: e.present, Refused: m.book.guard.has[e.refusal()], Fought: e.fought, Err: e.err,
-			})
+			a := AddressStatus{Address: u.address, Dev: e.dev, Present: e.present, Refused: m.book.guard.has[e.refusal()], Fought: e.fought, Err: e.err}
+			if in.wanted && !e.present && e.err == nil && !e.fought {
+				a.Waits = m.book.why(e)
+			}
+			st.Addresses = append(st.Addresses, a)
 		}
 		out = append(out, st)
 	}

@@ -279,3 +279,51 @@ func TestExistingAddressIsAdopted(t *testing.T) {
 		expect(t, r.addresses(), baseOnly+"ip addr add 2001:db8::1/64 dev eth0\n")
 	})
 }
+
+// An address whose interface does not exist when it is wanted: a warning, and Status
+// says what it waits for until it is there.
+func TestAddressWaitsForItsInterface(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		core, logs := observer.New(zapcore.WarnLevel)
+		r.j = &journal{}
+		m := host.NewManager(r.k, r.k, r.file, r.j.callbacks(), zap.New(core))
+		r.Manager = m
+		r.k.OnChange(func() {
+			if s, err := r.k.State(); err == nil {
+				m.State(s)
+			}
+		})
+		r.run()
+		s := set("A", "10.9.0.100/32")
+		s.Addresses = append(s.Addresses, host.Address{Prefix: pfx("10.9.0.101/32"), Dev: "eth7"})
+		waits := func(want string) {
+			t.Helper()
+			a := r.Status()[0].Addresses
+			if a[0].Waits != "" || a[1].Waits != want {
+				t.Errorf("the addresses wait for %q and %q, want nothing and %q", a[0].Waits, a[1].Waits, want)
+			}
+		}
+		r.Configure([]host.Set{s})
+		r.settle()
+		waits("") // nobody wants it
+		if logs.Len() != 0 {
+			t.Errorf("logged before it is wanted: %v", logs.All())
+		}
+		r.Want("A", true)
+		r.settle()
+		waits("waits for interface eth7, which does not exist")
+		got := logs.TakeAll()
+		if len(got) != 1 || got[0].ContextMap()["iface"] != "eth7" || got[0].ContextMap()["address"] != "10.9.0.101/32" {
+			t.Errorf("logged %v, want one line on eth7", got)
+		}
+		r.k.NewLink("eth7")
+		must(t, r.k.SetLink("eth7", true, true))
+		r.settle()
+		waits("")
+		if !r.k.Has("eth7", pfx("10.9.0.101/32")) || logs.Len() != 0 {
+			t.Errorf("not added to the new interface, or logged: %v", logs.All())
+		}
+		r.stop()
+	})
+}

@@ -144,6 +144,9 @@ func (b *book) freshen(now time.Time, in *instance, n int) {
 	for _, u := range in.fresh[:n] {
 		u.begin()
 		b.evaluate(now, u.entry)
+		if b.last.Links != nil && b.last.Links[u.entry.dev] == nil {
+			b.events = append(b.events, event{kind: eventWaits, instance: in.set.Instance, address: u.address, dev: u.entry.dev})
+		}
 	}
 	in.fresh = in.fresh[n:]
 }

@@ -75,7 +75,7 @@ func auth(c *conf.HMAC) *vrrp.Auth {
 func routerTracks(refs []conf.TrackRef) []router.Track {
 	out := make([]router.Track, len(refs))
 	for i, r := range refs {
-		out[i] = router.Track(r)
+		out[i] = router.Track{Name: r.Name, Weight: r.Weight, Reverse: r.Reverse}
 	}
 	return out
 }

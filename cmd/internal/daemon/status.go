@@ -105,6 +105,10 @@ func (d *Daemon) instances(s *status.Status) {
 				out.Error = a.Err.Error()
 				s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s on %s: %v", r.Name, out.Address, a.Dev, a.Err))
 			}
+			if a.Waits != "" {
+				out.Error = a.Waits
+				s.Alarms = append(s.Alarms, fmt.Sprintf("%s: %s %s", r.Name, out.Address, a.Waits))
+			}
 			i.Addresses = append(i.Addresses, out)
 			if now := d.feed.State(); now != nil {
 				s.Alarms = append(s.Alarms, strays(now.Links, &r, a.Dev, a.Address.Prefix)...)

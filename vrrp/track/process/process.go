@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -64,6 +65,20 @@ func (o Outcome) String() string {
 	return o.Err.Error()
 }
 
+// prepare returns the command that runs argv, not started yet.
+func (c *Command) prepare(output io.Writer, argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = c.Env
+	if cmd.Env == nil {
+		cmd.Env = []string{}
+	}
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.WaitDelay = outputDelay
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.User.credential()}
+	return cmd
+}
+
 // Run runs the program and waits for it. When ctx ends, its process group is
 // killed at once. No process of the group is left after a timeout or the end
 // of ctx; what a program that ended by itself left behind is its own affair.
@@ -88,16 +103,13 @@ func Run(ctx context.Context, c Command) Outcome {
 		}
 	}
 	var tail tail
-	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
-	cmd.Env = c.Env
-	if cmd.Env == nil {
-		cmd.Env = []string{}
+	cmd := c.prepare(&tail, c.Argv...)
+	err := start(cmd)
+	if errors.Is(err, syscall.ENOEXEC) { // a script that does not begin with #!: run it as shells and execvp(3) do
+		cmd = c.prepare(&tail, append([]string{"/bin/sh", cmd.Path}, c.Argv[1:]...)...)
+		err = start(cmd)
 	}
-	cmd.Dir = "/"
-	cmd.Stdout, cmd.Stderr = &tail, &tail
-	cmd.WaitDelay = outputDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: c.User.credential()}
-	if err := start(cmd); err != nil {
+	if err != nil {
 		out.Duration = time.Since(out.Started)
 		out.Err = fmt.Errorf("starting: %w", err)
 		if c.User.credential() != nil && errors.Is(err, os.ErrPermission) {
@@ -109,7 +121,7 @@ func Run(ctx context.Context, c Command) Outcome {
 	r := running{pid: cmd.Process.Pid, done: make(chan error, 1)}
 	go func() { r.done <- cmd.Wait() }()
 
-	err := r.wait(ctx, c, &out)
+	err = r.wait(ctx, c, &out)
 	out.Duration = time.Since(out.Started)
 	if errors.Is(err, errStuck) { // cmd still belongs to its goroutine
 		out.Err = err

@@ -157,3 +157,26 @@ func TestContextKills(t *testing.T) {
 		t.Errorf("started after the end: %+v", out)
 	}
 }
+
+// A script that does not begin with #! runs as shells and execvp(3) run it, with its
+// arguments; a program that is none fails.
+func TestScriptWithoutInterpreterLine(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"script": "echo \"$# $2\"\nexit 3\n", "empty": "", "binary": "\x7fELF\x00\x00\x00"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(name string) Outcome {
+		return Run(context.Background(), Command{Argv: []string{filepath.Join(dir, name), "a", "b c"}, Env: Environment(), Timeout: 10 * time.Second})
+	}
+	if out := run("script"); out.Exit != 3 || out.Output != "2 b c" {
+		t.Errorf("a script: %s with %q, want exit status 3 with both arguments", out, out.Output)
+	}
+	if out := run("empty"); out.Err != nil || out.Exit != 0 {
+		t.Errorf("an empty script: %s", out)
+	}
+	if out := run("binary"); out.Err == nil || out.Exit == 0 {
+		t.Errorf("a broken program: %s, want a failure", out)
+	}
+}

@@ -1,0 +1,34 @@
+package cases
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"vipd/test/lab"
+)
+
+// One of the addresses belongs on an interface that does not exist when its instance
+// becomes MASTER: the others are served, the lack is told, and made good as soon as
+// there is such an interface.
+func TestVIPWithoutInterface(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "cl")
+	d1, seen := l.Node("d1"), l.Node("cl").Capture()
+	d1.Unplug(1)
+	v := d1.Vipd(sole(`["10.9.0.100", "10.8.0.100 dev eth1"]`))
+	l.WaitOwner(lab.VIP(), 5*time.Second, "d1")
+	v.WaitLog("WARN a virtual address is not added: its interface does not exist.*10.8.0.100/32.*eth1", time.Second)
+	want := "A: 10.8.0.100/32 waits for interface eth1, which does not exist"
+	if got := v.Status().Alarms; !slices.Equal(got, []string{want}) {
+		t.Errorf("alarms %q, want %q", got, want)
+	}
+	from := d1.Plug(1)
+	l.WaitOwner(mustAddr("10.8.0.100"), time.Second, "d1")
+	if got := v.Status().Alarms; len(got) > 0 {
+		t.Errorf("alarms %q with the interface there", got)
+	}
+	steady(t, seen, 51, d1.Addr(), 200, quick, from)
+	transitions(t, v, "A", "INIT -> BACKUP", "BACKUP -> MASTER")
+	calm(t, v)
+}
