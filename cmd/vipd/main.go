@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,10 +39,17 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	// Before anything else: a SIGHUP that finds nobody to take it ends the process, and
+	// a script may send one to a daemon that has just been started.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	os.Exit(run(os.Args[1:], hup))
+}
 
-func run(args []string) int {
-	root := newRoot()
+// run runs a command. hup gets every SIGHUP, of which only the daemon makes use.
+func run(args []string, hup chan os.Signal) int {
+	root := newRoot(hup)
 	root.SetArgs(args)
 	err := root.Execute()
 	if err == nil {
@@ -98,7 +107,17 @@ func (a *address) flag(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-func newRoot() *cobra.Command {
+// leaveHangup has SIGHUP end the process, as it ends any other command: one that came
+// before is sent again.
+func leaveHangup(hup chan os.Signal) error {
+	signal.Reset(syscall.SIGHUP)
+	if len(hup) == 0 {
+		return nil
+	}
+	return syscall.Kill(os.Getpid(), syscall.SIGHUP)
+}
+
+func newRoot(hup chan os.Signal) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vipd",
 		Short:         "Virtual IPs and IPVS services that stay up: VRRP, GARP/NA, health checks",
@@ -107,7 +126,14 @@ func newRoot() *cobra.Command {
 	}
 	var at address
 	root.PersistentFlags().StringVar(&at.socket, "socket", "", "control socket (also VIPD_SOCKET; default "+control.SocketOf("")+")")
-	root.AddCommand(runCommand(&at), checkCommand(), spreadCommand(), statusCommand(&at), reloadCommand(&at),
+	daemon := runCommand(&at, hup)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if c == daemon {
+			return nil
+		}
+		return leaveHangup(hup)
+	}
+	root.AddCommand(daemon, checkCommand(), spreadCommand(), statusCommand(&at), reloadCommand(&at),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "vipd "+version) },

@@ -22,7 +22,8 @@ const defaultConfig = "/etc/vipd/vipd.toml"
 // errSaid has no text: what there was to say is in the log.
 var errSaid = errors.New("")
 
-func runCommand(at *address) *cobra.Command {
+// runCommand is the daemon. hup gets every SIGHUP, from the start of the process on.
+func runCommand(at *address, hup chan os.Signal) *cobra.Command {
 	opts := daemon.Options{Version: version}
 	var level, format string
 	var ignored, watch bool
@@ -42,7 +43,7 @@ func runCommand(at *address) *cobra.Command {
 			}
 			defer flush()
 			opts.Socket = at.given()
-			sig := catch()
+			sig := catch(hup)
 			defer sig.release()
 			opts.Ready = func() error {
 				if sig.release() {
@@ -108,11 +109,10 @@ type signals struct {
 	wait   sync.WaitGroup
 }
 
-// catch takes the signals over. They must be released.
-func catch() *signals {
-	s := &signals{hurry: make(chan struct{}), hup: make(chan os.Signal, 1), term: make(chan os.Signal, 2), done: make(chan struct{})}
+// catch takes the signals over; those for hup were already. They must be released.
+func catch(hup chan os.Signal) *signals {
+	s := &signals{hurry: make(chan struct{}), hup: hup, term: make(chan os.Signal, 2), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	signal.Notify(s.hup, syscall.SIGHUP)
 	signal.Notify(s.term, syscall.SIGTERM, syscall.SIGINT)
 	s.wait.Go(func() {
 		for n := 0; n < 2; n++ {
