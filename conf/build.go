@@ -12,30 +12,23 @@ type builder struct {
 	config    *Config
 	global    *values
 	scripts   map[string]*values
-	files     map[string]*values        // track files
-	processes map[string]*values        // track processes
-	vips      map[netip.Addr]claim      // who has an address; IPv6 link-local ones with their interface as zone
-	vrids     map[virtualRouter]*values // who has a VRID
-	groupOf   map[string]*values        // the group of an instance
-	tracks    map[*values]trackLists    // what a group tracks
-	moved     movers                    // routes and rules
-	said      map[string]bool           // what need not be said twice
-	tables    map[string]*values        // of instances, by name
-	guessed   bool                      // the family of this instance is not known: its addresses are wrong
-	unclear   bool                      // some virtual addresses could not be read
+	files     map[string]*values     // track files
+	processes map[string]*values     // track processes
+	vips      map[netip.Addr]claim   // who has an address; IPv6 link-local ones with their interface as zone
+	vrids     map[uint8][]vridUser   // who has a VRID
+	groupOf   map[string]*values     // the group of an instance
+	tracks    map[*values]trackLists // what a group tracks
+	moved     movers                 // routes and rules
+	said      map[string]bool        // what need not be said twice
+	tables    map[string]*values     // of instances, by name
+	guessed   bool                   // the family of this instance is not known: its addresses are wrong
+	unclear   bool                   // some virtual addresses could not be read
 }
 
 // claim is the first place that took an address.
 type claim struct {
 	instance string
 	it       *item
-}
-
-// virtualRouter is what tells virtual routers apart on a network.
-type virtualRouter struct {
-	iface string
-	ipv6  bool
-	vrid  int
 }
 
 // rule is a check on how keys fit together.
@@ -128,7 +121,7 @@ var rules = []rule{
 	{"vrrp_sync_group.track_script/unknown", "track_script names a vrrp_script"},
 	{"vrrp_sync_group.track_file/unknown", "track_file names a vrrp_track_file"},
 	{"vrrp_sync_group.track_process/unknown", "track_process names a vrrp_track_process"},
-	{"vrrp_instance.virtual_router_id/taken", "a VRID is used once per interface and family"},
+	{"vrrp_instance.virtual_router_id/taken", "adverts for two virtual routers can be told apart"},
 	{"vrrp_instance.track_script/unknown", "track_script names a vrrp_script"},
 	{"vip_spread.directors/unknown", "this machine is one of the directors, by router_id or host name"},
 	{"vip_spread.groups/vrids", "every group needs a VRID"},
@@ -230,7 +223,7 @@ func (b *builder) build(top *values) {
 	b.garpGroups(get[[]*values](top, "garp_group"))
 	groups := get[[]*values](top, "vrrp_sync_group")
 	b.membership(groups)
-	b.vips, b.vrids = map[netip.Addr]claim{}, map[virtualRouter]*values{}
+	b.vips, b.vrids = map[netip.Addr]claim{}, map[uint8][]vridUser{}
 	b.statics(top)
 	for _, v := range get[[]*values](top, "vrrp_instance") {
 		b.config.Instances = append(b.config.Instances, b.instance(v))

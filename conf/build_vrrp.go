@@ -164,37 +164,12 @@ func (b *builder) groups(v *values, in *Instance) {
 	}
 }
 
-// router checks that the VRID is free, and the interface useful.
+// router checks that the interface is useful, and the VRID free.
 func (b *builder) router(v *values, in *Instance) {
 	if in.Interface == "lo" {
 		b.say(Warning, v, "interface", "vrrp_instance.interface/loopback", "adverts on lo reach no other director", "name the interface that the other directors are connected to")
 	}
-	if in.VRID == 0 {
-		return
+	if in.VRID != 0 && (in.Interface != "" || in.Unicast && in.Source.IsValid()) {
+		b.claim(v, in)
 	}
-	if in.Interface == "" {
-		if in.Unicast && in.Source.IsValid() {
-			b.claim(v, in, in.Source.String())
-		}
-		return
-	}
-	if b.claim(v, in, in.Interface) && in.Unicast && in.Source.IsValid() {
-		// By unicast the interface plays no part.
-		b.claim(v, in, in.Source.String())
-	}
-}
-
-// claim takes the VRID of an instance at a place, and reports whether it was free.
-func (b *builder) claim(v *values, in *Instance, place string) bool {
-	key := virtualRouter{place, in.IPv6, int(in.VRID)}
-	first, taken := b.vrids[key]
-	if !taken {
-		b.vrids[key] = v
-		return true
-	}
-	it, _ := first.place("virtual_router_id")
-	b.say(Error, v, "virtual_router_id", "vrrp_instance.virtual_router_id/taken",
-		fmt.Sprintf("%d already used on %s (%s) by %q at %s", in.VRID, place, family(in.IPv6), first.name, it.src.place(it.at)),
-		"every virtual router on a network needs its own number, 1..255")
-	return false
 }

@@ -3,7 +3,6 @@ package router
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"vipd/vrrp"
@@ -12,8 +11,9 @@ import (
 // Apply makes the given instances those that run, and waits until they do. An
 // instance of the same VRID, version, family and interface as before keeps its
 // state, whatever it is called now, and hears only what changed; one that is the
-// same in everything hears nothing. Any other one is given up (priority 0) and
-// started anew. When two instances exclude each other nothing is changed and an
+// same in everything hears nothing. Where several share all that, their groups and
+// peers say which is which, then their names. Any other one is given up (priority 0)
+// and started anew. When two instances exclude each other nothing is changed and an
 // error returned.
 func (r *Router) Apply(ctx context.Context, instances []Instance) error {
 	sorted := slices.Clone(instances)
@@ -22,24 +22,6 @@ func (r *Router) Apply(ctx context.Context, instances []Instance) error {
 		return err
 	}
 	return r.do(ctx, func() { r.apply(sorted) })
-}
-
-// check finds instances that exclude each other.
-func check(instances []Instance) error {
-	names, keys := map[string]bool{}, map[key]string{}
-	for i := range instances {
-		in := &instances[i]
-		if names[in.Name] {
-			return fmt.Errorf("applying instances: the name %q is used twice", in.Name)
-		}
-		names[in.Name] = true
-		k := in.key()
-		if other, ok := keys[k]; ok {
-			return fmt.Errorf("applying instances: %q and %q both use VRID %d on %s", other, in.Name, in.VRID, in.place())
-		}
-		keys[k] = in.Name
-	}
-	return nil
 }
 
 // apply replaces the set of instances.
@@ -53,10 +35,11 @@ func (r *Router) apply(instances []Instance) {
 	r.list = r.list[:0:0]
 	clear(r.byName)
 	clear(r.byKey)
+	clear(r.watched)
 	clear(r.recent[:])
 	var altered, renamed []*instance
-	for _, cfg := range instances {
-		in := keep[cfg.key()]
+	for i, cfg := range instances {
+		in := keep[i]
 		switch {
 		case in == nil:
 			in = newInstance(cfg)
@@ -70,7 +53,11 @@ func (r *Router) apply(instances []Instance) {
 		in.cfg = cfg
 		r.list = append(r.list, in)
 		r.byName[cfg.Name] = in
-		r.byKey[cfg.wireKey()] = in
+		if k := cfg.wireKey(); !cfg.Unicast {
+			r.byKey[k] = in
+		} else if cfg.Interface != "" {
+			r.watched[k] = append(r.watched[k], in)
+		}
 	}
 	r.regroup()
 	r.syncSockets() // they are found by name
@@ -90,21 +77,12 @@ func (r *Router) apply(instances []Instance) {
 	r.rearm()
 }
 
-// giveUp shuts down the instances that go or are replaced and returns the others.
-// The sockets are still open, so priority 0 gets out.
-func (r *Router) giveUp(instances []Instance) map[key]*instance {
-	keep, all := map[key]*instance{}, map[key]*instance{}
+// giveUp shuts down the instances that go or are replaced and returns, for each new
+// one, that which it continues. The sockets are still open, so priority 0 gets out.
+func (r *Router) giveUp(instances []Instance) []*instance {
+	keep := successors(r.list, instances)
 	for _, in := range r.list {
-		all[in.cfg.key()] = in
-	}
-	for i := range instances {
-		k := instances[i].key()
-		if in, ok := all[k]; ok && in.cfg.SameRouter(&instances[i].Config) {
-			keep[k] = in
-		}
-	}
-	for _, in := range r.list {
-		if keep[in.cfg.key()] == nil {
+		if !slices.Contains(keep, in) {
 			if in.group.goesOn(keep) {
 				in.group = nil // what becomes of it is no news of the group
 			}

@@ -143,9 +143,7 @@ func (r *Router) endpoint(in *instance) (Endpoint, bool) {
 		}
 	}
 	k := local{e.Unicast().Interface, e.Local, e.VRID}
-	if _, taken := r.byLocal[k]; !taken {
-		r.byLocal[k] = in
-	}
+	r.byLocal[k] = append(r.byLocal[k], in)
 	return e, true
 }
 

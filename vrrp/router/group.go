@@ -69,8 +69,8 @@ func (r *Router) regroup() {
 }
 
 // goesOn reports whether some members are among those that a reload keeps.
-func (g *group) goesOn(keep map[key]*instance) bool {
-	return g != nil && slices.ContainsFunc(g.members, func(in *instance) bool { return keep[in.cfg.key()] != nil })
+func (g *group) goesOn(keep []*instance) bool {
+	return g != nil && slices.ContainsFunc(g.members, func(in *instance) bool { return slices.Contains(keep, in) })
 }
 
 // joined ends the joining of those that have the state of the group by now.

@@ -248,7 +248,7 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 	defer d.mu.Unlock()
 	d.syncs++
 	vrids, watched := map[socket.Key][]uint8{}, map[socket.Key][]uint8{}
-	patched, keys := map[socket.Key]map[uint8][]netip.Addr{}, map[socket.Key]map[uint8]packet.Keys{}
+	patched, keys := map[socket.Key]map[socket.Party][]netip.Addr{}, map[socket.Key]map[socket.Party]packet.Keys{}
 	clear(d.where)
 	for _, e := range endpoints {
 		k := keyOf(e)
@@ -257,11 +257,17 @@ func (d *node) Sync(endpoints []Endpoint) map[string]error {
 			m := e.Multicast()
 			vrids[m], watched[m] = append(vrids[m], 0), append(watched[m], e.VRID)
 		}
-		if e.PatchedToo {
-			patched[k] = map[uint8][]netip.Addr{e.VRID: e.Peers}
+		if patched[k] == nil {
+			patched[k], keys[k] = map[socket.Party][]netip.Addr{}, map[socket.Party]packet.Keys{}
 		}
-		if e.Keys != nil {
-			keys[k] = map[uint8]packet.Keys{e.VRID: e.Keys}
+		for _, peer := range append(slices.Clone(e.Peers), netip.Addr{}) {
+			who := socket.Party{VRID: e.VRID, Source: peer}
+			if e.PatchedToo {
+				patched[k][who] = e.Peers
+			}
+			if _, taken := keys[k][who]; !taken {
+				keys[k][who] = e.Keys
+			}
 		}
 		d.where[e.Instance] = e
 	}

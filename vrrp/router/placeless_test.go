@@ -105,7 +105,7 @@ func TestPlacelessTwice(t *testing.T) {
 			t.Errorf("heard %d, dropped %v, strays %d", one.Received, one.Drops, d1.router.Strays())
 		}
 		err := d1.router.Apply(t.Context(), []Instance{
-			config(100, unicastTo("10.9.0.2"), from("10.9.0.1")), config(100, unicastTo("10.9.0.3"), from("10.9.0.1"), second),
+			config(100, unicastTo("10.9.0.2"), from("10.9.0.1")), config(100, unicastTo("10.9.0.2"), from("10.9.0.1"), second),
 		})
 		if err == nil || !strings.Contains(err.Error(), "both use VRID 51") {
 			t.Errorf("one source for two: %v", err)

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"vipd/vrrp"
-	"vipd/vrrp/packet"
 	"vipd/vrrp/socket"
 )
 
@@ -47,12 +44,13 @@ type Router struct {
 	// All that follows belongs to the goroutine of Run.
 	list      []*instance // sorted by name
 	byName    map[string]*instance
-	byKey     map[key]*instance
-	recent    [256]recent // of byKey, by VRID
+	byKey     map[key]*instance   // those that speak multicast
+	recent    [256]recent         // of byKey, by VRID
+	watched   map[key][]*instance // those that do not, by the group that their peers must not use
 	groups    map[string]*group
-	byLocal   map[local]*instance // those with unicast peers
-	seen      map[string]Link     // as the host told
-	links     map[string]Link     // those that count, after delays; nil: not known yet
+	byLocal   map[local][]*instance // those with unicast peers
+	seen      map[string]Link       // as the host told
+	links     map[string]Link       // those that count, after delays; nil: not known yet
 	settled   map[string]*settled
 	delays    map[string]LinkDelay
 	holdUntil time.Time // all wait in INIT; zero: they do not
@@ -72,27 +70,6 @@ type Router struct {
 	limit     limiter
 }
 
-// recent is an instance that was found for a key; nil: there is none.
-type recent struct {
-	key      key
-	instance *instance
-}
-
-// key finds the instance an advert is for.
-type key struct {
-	iface string
-	ipv6  bool
-	vrid  uint8
-}
-
-// local finds the instance an advert by unicast is for; the interface counts for
-// link-local addresses only.
-type local struct {
-	iface string
-	addr  netip.Addr
-	vrid  uint8
-}
-
 // New returns a router without instances.
 func New(ports Ports) *Router {
 	if ports.Waiter == nil {
@@ -106,7 +83,8 @@ func New(ports Ports) *Router {
 		left:     make(chan struct{}),
 		byName:   map[string]*instance{},
 		byKey:    map[key]*instance{},
-		byLocal:  map[local]*instance{},
+		watched:  map[key][]*instance{},
+		byLocal:  map[local][]*instance{},
 		results:  map[tracker]int{},
 		groups:   map[string]*group{},
 		settled:  map[string]*settled{},
@@ -274,137 +252,4 @@ func (r *Router) do(ctx context.Context, f func()) error {
 			return ErrStopped
 		}
 	}
-}
-
-// receive hands an advert to its instance.
-func (r *Router) receive(p *socket.Received) {
-	defer p.Release()
-	src, now := p.Src, p.At
-	in, reason := r.find(p)
-	switch {
-	case in == nil && reason == packet.DropNone:
-		return
-	case in == nil:
-		r.strays.Add(1)
-		if r.limit.allow(limitKey{reason: reason, source: src, text: p.Interface}, now) {
-			r.ports.Observer.Dropped(Drop{Source: src, Reason: reason, Count: r.strays.Load()})
-		}
-		return
-	case reason == packet.DropNone:
-		reason = r.admit(in, &p.Advert, src, p.TTL, now)
-	}
-	if reason != packet.DropNone {
-		r.drop(in, src, reason)
-		return
-	}
-	in.receivedCount++
-	r.unproven(in, src)
-	if in.machine.AddressMismatch() != in.mismatch {
-		in.mismatch = !in.mismatch
-		if in.mismatch {
-			r.note(in.cfg.Name, now, fmt.Sprintf("%v advertises other addresses than we, though some in common: compare virtual_ipaddress on both", src))
-		}
-	}
-	if p.Advert.Form == packet.FormPatched {
-		r.patched(in, src)
-	} else {
-		r.compareForm(in, p.Advert.Form, src)
-	}
-	r.feedAt(in, now, vrrp.Event{Kind: vrrp.EventAdvert, Advert: &p.Advert, From: src})
-}
-
-// find returns the instance an advert is for, and whether that speaks the other way
-// of the two: one side by unicast, the other by multicast, and both are master. No
-// instance and DropNone mean that another socket has the advert too.
-func (r *Router) find(p *socket.Received) (*instance, packet.DropReason) {
-	var own *instance
-	if len(r.byLocal) > 0 {
-		own = r.byLocal[local{p.Interface, p.Dst, p.Advert.VRID}]
-	}
-	if p.Unicast {
-		if own == nil {
-			return nil, packet.DropUnknownVRID
-		}
-		return own, packet.DropNone
-	}
-	in := r.lookup(key{p.Interface, p.IPv6, p.Advert.VRID})
-	multicast := p.Dst.IsMulticast()
-	switch {
-	case !multicast && (own != nil || r.byLocal[local{"", p.Dst, p.Advert.VRID}] != nil):
-		return nil, packet.DropNone
-	case in == nil:
-		return nil, packet.DropUnknownVRID
-	case !in.cfg.Unicast && multicast:
-		return in, packet.DropNone
-	case !in.cfg.Unicast:
-		return in, packet.DropByUnicast
-	case !multicast:
-		return nil, packet.DropNone
-	case !in.related(&p.Advert, p.Src):
-		return nil, packet.DropUnknownVRID // others' own affair, in the group that we are not in
-	}
-	return in, packet.DropByMulticast
-}
-
-// lookup is byKey, with a shorter way for what was found last.
-func (r *Router) lookup(k key) *instance {
-	found := &r.recent[k.vrid]
-	if found.key != k {
-		*found = recent{k, r.byKey[k]}
-	}
-	return found.instance
-}
-
-// related reports whether an advert by multicast is about the addresses of an
-// instance that speaks unicast.
-func (in *instance) related(a *packet.Advert, src netip.Addr) bool {
-	return len(a.Addrs) == 0 || slices.ContainsFunc(in.cfg.Peers, func(p vrrp.Peer) bool { return p.Address == src }) ||
-		slices.ContainsFunc(a.Addrs, func(v netip.Addr) bool { return slices.Contains(in.cfg.Addresses, v) })
-}
-
-// unproven counts an admitted advert without good signature and tells of it what a
-// stricter mode of auth_hmac would do. That others do not sign yet is what
-// receive-only is for.
-func (r *Router) unproven(in *instance, src netip.Addr) {
-	reason := in.machine.Unproven()
-	if reason == packet.DropNone {
-		return
-	}
-	in.unproven[reason]++
-	now := time.Now()
-	if reason == packet.DropUnsigned && in.cfg.Auth.Mode == vrrp.AuthReceiveOnly ||
-		!r.limit.allow(limitKey{instance: in.cfg.Name, text: "unproven", reason: reason, source: src}, now) {
-		return
-	}
-	r.ports.Observer.Dropped(Drop{Instance: in.cfg.Name, Source: src, Reason: reason, Count: in.unproven[reason], Accepted: true})
-}
-
-// patched counts an advert in packet.FormPatched and says once which peer sends them.
-func (r *Router) patched(in *instance, src netip.Addr) {
-	in.patchedCount++
-	if slices.Contains(in.patchedFrom, src) {
-		return
-	}
-	in.patchedFrom = append(in.patchedFrom, src) // of the peers alone: bounded
-	r.note(in.cfg.Name, time.Now(), fmt.Sprintf("%v sends wrong checksums, as keepalived 2.4 does by unicast with v3_checksum_as_v2 to all peers but its first; they are accepted here, but other routers refuse them: take v3_checksum_as_v2 out on all directors", src))
-}
-
-// compareForm reports a peer whose checksums over IPv4 are of the other form than
-// ours. Both are accepted here, but that peer may refuse ours, and then there are
-// two masters.
-func (r *Router) compareForm(in *instance, form packet.Form, src netip.Addr) {
-	if in.cfg.IPv6 || in.cfg.Version != packet.Version3 || form == in.cfg.Form {
-		return
-	}
-	now := time.Now()
-	if src == in.otherForm && now.Sub(in.otherFormAt) < limitPeriod {
-		return // without the work of a text
-	}
-	in.otherForm, in.otherFormAt = src, now
-	plain := form == packet.FormPlain
-	theirs, ours := "with", "without"
-	if plain {
-		theirs, ours = ours, theirs
-	}
-	r.note(in.cfg.Name, now, fmt.Sprintf("%v sends checksums %s the IPv4 pseudo-header, we send them %s: it may refuse our adverts; set v3_checksum_as_v2 = %t here, or change it there", src, theirs, ours, plain))
 }

@@ -42,18 +42,6 @@ func (a *Instance) Equal(b *Instance) bool {
 		slices.Equal(a.TrackFiles, b.TrackFiles) && slices.Equal(a.TrackProcesses, b.TrackProcesses)
 }
 
-// key tells virtual routers apart.
-func (a *Instance) key() key { return key{a.place(), a.IPv6, a.VRID} }
-
-// place is the interface, or what stands for it in the keys of an instance that has none: no interface is called like
-// that.
-func (a *Instance) place() string {
-	if a.Interface == "" {
-		return "from " + a.Source.String()
-	}
-	return a.Interface
-}
-
 // wire is the link that adverts leave and arrive by.
 func (a *Instance) wire() string {
 	if a.VMAC != "" && !a.XmitBase {
@@ -68,14 +56,6 @@ func (a *Instance) ground() string {
 		return a.Source.String()
 	}
 	return a.wire()
-}
-
-// wireKey is what an advert for the instance is found by.
-func (a *Instance) wireKey() key {
-	if a.Interface == "" {
-		return a.key() // nothing comes by it
-	}
-	return key{a.wire(), a.IPv6, a.VRID}
 }
 
 // Track is one line of track_interface, track_script, track_file or track_process.

@@ -198,7 +198,7 @@ func TestUnicastAgainstMulticast(t *testing.T) {
 		deliver := func(dst string) {
 			d1.router.Deliver(&socket.Received{
 				Advert: packet.Advert{Version: 3, VRID: 51, Priority: 200, Interval: time.Second, Addrs: []netip.Addr{vip}},
-				Src:    netip.MustParseAddr("10.9.0.2"), Dst: netip.MustParseAddr(dst), TTL: 255, Interface: "eth0",
+				Src:    netip.MustParseAddr("10.9.0.2"), Dst: netip.MustParseAddr(dst), TTL: 255, Interface: "eth0", Group: socket.Group4,
 			})
 			n.run(time.Millisecond)
 		}

@@ -24,11 +24,11 @@ func TestReceiveSigned(t *testing.T) {
 			must(t, err)
 			wire.inject(t, f.Data)
 			eventually(t, "the refusal without keys", func() bool { return e.drops.count(packet.DropSigned) == 1 })
-			e.SetKeys(map[uint8]packet.Keys{51: {1: key}})
+			e.SetKeys(map[Party]packet.Keys{{VRID: 51}: {1: key}})
 			wire.inject(t, f.Data)
 			wire.inject(t, referenceFrames(t, plain)[0].Data)
 			eventually(t, "two adverts", func() bool { return len(e.proofs()) == 2 })
-			e.SetKeys(map[uint8]packet.Keys{51: {1: bytes.Repeat([]byte{1}, 32)}})
+			e.SetKeys(map[Party]packet.Keys{{VRID: 51}: {1: bytes.Repeat([]byte{1}, 32)}})
 			wire.inject(t, f.Data)
 			eventually(t, "the third", func() bool { return len(e.proofs()) == 3 })
 			if got := e.proofs(); got[0] != packet.DropNone || got[1] != packet.DropUnsigned || got[2] != packet.DropHMAC {
@@ -49,12 +49,12 @@ func TestSignedAndPatched(t *testing.T) {
 	must(t, err)
 	b[7]++ // 10.9.0.3 out, 10.9.0.2 in
 	in.SetVRIDs([]uint8{51})
-	in.SetKeys(map[uint8]packet.Keys{51: {1: make([]byte, 32)}})
+	in.SetKeys(map[Party]packet.Keys{{VRID: 51}: {1: make([]byte, 32)}})
 	var got packet.Advert
 	if reason := in.decode(&got, src, addr2, b); reason != packet.DropChecksum {
 		t.Errorf("without SetPatched: %v", reason)
 	}
-	in.SetPatched(map[uint8][]netip.Addr{51: {first, src}})
+	in.SetPatched(map[Party][]netip.Addr{{51, src}: {first, src}})
 	if reason := in.decode(&got, src, addr2, b); reason != packet.DropNone || got.Form != packet.FormPatched || got.Unproven != packet.DropNone {
 		t.Errorf("%v, %v, %v", reason, got.Form, got.Unproven)
 	}

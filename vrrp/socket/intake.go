@@ -3,7 +3,6 @@ package socket
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +71,7 @@ type Received struct {
 	Src, Dst  netip.Addr // without zone
 	TTL       uint8      // or hop limit
 	Interface string     // of the Key
+	Group     netip.Addr // of the Key
 	Unicast   bool       // from a socket for unicast
 	IPv6      bool
 	At        time.Time // when it was read
@@ -115,8 +115,8 @@ type intake struct {
 	onDrop  OnDrop
 	vrids   vridSet
 	watched vridSet
-	patched atomic.Pointer[map[uint8][]netip.Addr]
-	keys    atomic.Pointer[map[uint8]*packet.Authenticator]
+	patched atomic.Pointer[map[Party][]netip.Addr]
+	keys    atomic.Pointer[map[Party]*packet.Authenticator]
 
 	free  chan *Received
 	made  int
@@ -139,20 +139,42 @@ func (in *intake) SetVRIDs(vrids []uint8) { in.vrids.set(vrids) }
 // multicast, so that the mistake is seen. Safe to call at any time.
 func (in *intake) SetWatched(vrids []uint8) { in.watched.set(vrids) }
 
-// SetPatched says, by virtual router id, from which peers checksums in
-// [packet.FormPatched] are accepted. The map is not changed afterwards. Safe to
-// call at any time.
-func (in *intake) SetPatched(peers map[uint8][]netip.Addr) { in.patched.Store(&peers) }
+// Party is who adverts are from: a virtual router id and an address, without which it
+// is anybody that no other Party names.
+type Party struct {
+	VRID   uint8
+	Source netip.Addr
+}
 
-// SetKeys replaces the keys of auth_hmac by virtual router id. Adverts of those
-// without are refused when they are signed; of the others every good one is
-// delivered, and says itself what its signature is worth. Safe to call at any time.
-func (in *intake) SetKeys(keys map[uint8]packet.Keys) {
-	all := make(map[uint8]*packet.Authenticator, len(keys))
-	for vrid, k := range keys {
-		all[vrid] = packet.NewAuthenticator(k)
+// SetPatched says of which peers checksums in [packet.FormPatched] are accepted, and
+// with it all peers that the same virtual router has. The map is not changed
+// afterwards. Safe to call at any time.
+func (in *intake) SetPatched(peers map[Party][]netip.Addr) { in.patched.Store(&peers) }
+
+// SetKeys replaces the keys of auth_hmac. Adverts of those without are refused when
+// they are signed; of the others every good one is delivered, and says itself what
+// its signature is worth. A Party may have nil. Safe to call at any time.
+func (in *intake) SetKeys(keys map[Party]packet.Keys) {
+	all := make(map[Party]*packet.Authenticator, len(keys))
+	for who, k := range keys {
+		all[who] = nil
+		if len(k) > 0 {
+			all[who] = packet.NewAuthenticator(k)
+		}
 	}
 	in.keys.Store(&all)
+}
+
+// signer returns what proves the adverts of a virtual router from src; nil: nothing.
+func (in *intake) signer(vrid uint8, src netip.Addr) *packet.Authenticator {
+	keys := in.keys.Load()
+	if keys == nil || len(*keys) == 0 {
+		return nil
+	}
+	if x, ok := (*keys)[Party{vrid, src}]; ok {
+		return x
+	}
+	return (*keys)[Party{VRID: vrid}]
 }
 
 // take returns a free Received, or nil if all are out.
@@ -166,7 +188,7 @@ func (in *intake) take() *Received {
 		return nil
 	}
 	in.made++
-	return &Received{Interface: in.key.Interface, IPv6: in.key.IPv6, Unicast: in.key.Local.IsValid(), home: in.free}
+	return &Received{Interface: in.key.Interface, Group: in.key.Group, IPv6: in.key.IPv6, Unicast: in.key.Local.IsValid(), home: in.free}
 }
 
 // accept checks the VRRP message of one packet and delivers it. The message is
@@ -224,8 +246,8 @@ func (in *intake) destined(dst netip.Addr, message []byte) (packet.DropReason, b
 // decode reads a message with what is known of its virtual router.
 func (in *intake) decode(a *packet.Advert, src, dst netip.Addr, message []byte) packet.DropReason {
 	first := in.firstPeers(src, message)
-	if keys := in.keys.Load(); keys != nil && len(message) > 1 {
-		if x := (*keys)[message[1]]; x != nil {
+	if len(message) > 1 {
+		if x := in.signer(message[1], src); x != nil {
 			return a.DecodeAuth(message, src, dst, first, x)
 		}
 	}
@@ -242,8 +264,5 @@ func (in *intake) firstPeers(src netip.Addr, message []byte) []netip.Addr {
 	if patched == nil || len(message) < 2 {
 		return nil
 	}
-	if peers := (*patched)[message[1]]; slices.Contains(peers, src) {
-		return peers
-	}
-	return nil
+	return (*patched)[Party{message[1], src}]
 }

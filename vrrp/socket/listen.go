@@ -16,10 +16,10 @@ import (
 // ErrListens is returned by Send of a socket that only listens.
 var ErrListens = errors.New("this socket only listens")
 
-// OnSent is told of an advert that another program on this host has sent, and why it
-// would be refused here. Then only its VRID and Priority count. The advert is valid
+// OnSent is told of an advert that another program on this host has sent, from src to
+// dst, and why it would be refused here. Then only its VRID and Priority count. The advert is valid
 // during the call, which comes from the Poller's Wait and must not block.
-type OnSent func(key Key, a *packet.Advert, src netip.Addr, refused packet.DropReason)
+type OnSent func(key Key, a *packet.Advert, src, dst netip.Addr, refused packet.DropReason)
 
 // Listen opens a socket that hears the adverts of an interface beside the program
 // that is responsible for them: what arrives is delivered as by [Open], and what
@@ -47,7 +47,7 @@ func Listen(key Key, onDrop OnDrop, sent OnSent) (*Conn, error) {
 	}
 	c.sent = sent
 	if c.sent == nil {
-		c.sent = func(Key, *packet.Advert, netip.Addr, packet.DropReason) {}
+		c.sent = func(Key, *packet.Advert, netip.Addr, netip.Addr, packet.DropReason) {}
 	}
 	return c, nil
 }
@@ -95,7 +95,7 @@ func (c *Conn) handleHeard(m *message, now time.Time, deliver func(*Received)) {
 		if b := ip.Payload; reason == packet.DropNone && len(b) > 2 && (c.vrids.has(b[1]) || c.watched.has(b[1])) {
 			refused := c.decode(&c.theirs, ip.Src, ip.Dst, b)
 			c.theirs.VRID, c.theirs.Priority = b[1], b[2]
-			c.sent(c.key, &c.theirs, ip.Src, refused)
+			c.sent(c.key, &c.theirs, ip.Src, ip.Dst, refused)
 		}
 	case reason != packet.DropNone:
 		c.onDrop(c.key, ip.Src, reason)

@@ -29,7 +29,7 @@ func (w *wire) listen(t *testing.T, v6 bool) *listener {
 	t.Helper()
 	e := &listener{endpoint: endpoint{done: make(chan error, 1)}}
 	w.near.do(t, func() (err error) {
-		e.Conn, err = Listen(w.key(v6), e.drops.add, func(key Key, a *packet.Advert, src netip.Addr, refused packet.DropReason) {
+		e.Conn, err = Listen(w.key(v6), e.drops.add, func(key Key, a *packet.Advert, src, _ netip.Addr, refused packet.DropReason) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.sent = append(e.sent, fmt.Sprint(a.Priority, " ", src, " ", refused))

@@ -153,7 +153,8 @@ func observed(cfg *conf.Config) []observe.Instance {
 	out := make([]observe.Instance, len(cfg.Instances))
 	for i := range cfg.Instances {
 		c := &cfg.Instances[i]
-		out[i] = observe.Instance{Config: routerInstance(c).Config, Set: sets[c.Name], Announce: announced[i], Links: links}
+		in := routerInstance(c)
+		out[i] = observe.Instance{Config: in.Config, Group: in.Group, Source: in.Source, Set: sets[c.Name], Announce: announced[i], Links: links}
 		for _, t := range c.TrackScripts {
 			out[i].Assumed = append(out[i].Assumed, "vrrp_script "+t.Name)
 		}

@@ -61,25 +61,6 @@ type link struct {
 	state error // router.ErrOpening at first, then how the last opening went
 }
 
-// wants is what a socket is to receive.
-type wants struct {
-	vrids   []uint8
-	watched []uint8 // they speak unicast: by multicast nothing should come
-	patched map[uint8][]netip.Addr
-	keys    map[uint8]packet.Keys
-}
-
-// key takes the keys of a virtual router, if it has any.
-func (w *wants) key(e router.Endpoint) {
-	if len(e.Keys) == 0 {
-		return
-	}
-	if w.keys == nil {
-		w.keys = map[uint8]packet.Keys{}
-	}
-	w.keys[e.VRID] = e.Keys
-}
-
 func newSender(ctx context.Context, poller *socket.Poller, deliver func(*socket.Received), changed func(), log *zap.Logger) *sender {
 	return &sender{
 		ctx: ctx, poller: poller, deliver: deliver, changed: changed, socket: socket.Open, log: log, drops: dropCounters{log: log},
@@ -141,39 +122,14 @@ func explainSend(iface string, dst netip.Addr, err error) error {
 
 // Sync implements router.Sender.
 func (s *sender) Sync(endpoints []router.Endpoint) map[string]error {
-	wanted := map[socket.Key]wants{}
-	for _, e := range endpoints {
-		if e.Interface != "" {
-			w := wanted[e.Multicast()]
-			w.key(e)
-			if e.Local.IsValid() {
-				w.watched = append(w.watched, e.VRID)
-			} else {
-				w.vrids = append(w.vrids, e.VRID)
-			}
-			wanted[e.Multicast()] = w
-		}
-		if !e.Local.IsValid() {
-			continue
-		}
-		w := wanted[e.Unicast()]
-		w.key(e)
-		w.vrids = append(w.vrids, e.VRID)
-		if e.PatchedToo {
-			if w.patched == nil {
-				w.patched = map[uint8][]netip.Addr{}
-			}
-			w.patched[e.VRID] = e.Peers
-		}
-		wanted[e.Unicast()] = w
-	}
+	all := wanted(endpoints)
 	for k, l := range s.links {
-		if _, ok := wanted[k]; !ok {
+		if _, ok := all[k]; !ok {
 			l.stop()
 			delete(s.links, k)
 		}
 	}
-	for k, w := range wanted {
+	for k, w := range all {
 		s.link(k).set(w)
 	}
 	clear(s.byInstance)

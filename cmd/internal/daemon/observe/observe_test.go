@@ -268,7 +268,7 @@ func TestComparison(t *testing.T) {
 		pass := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(checkEvery) {
 				if speaking {
-					r.Sent(key, advert(), own, packet.DropNone)
+					r.Sent(key, advert(), own, socket.Group4, packet.DropNone)
 				}
 				r.check(time.Now(), []router.InstanceStatus{*ours})
 			}
@@ -287,7 +287,7 @@ func TestComparison(t *testing.T) {
 		r.Configure([]Instance{web()})
 		lines()
 
-		r.Sent(key, advert(func(a *packet.Advert) { a.Priority = 0 }), own, packet.DropNone)
+		r.Sent(key, advert(func(a *packet.Advert) { a.Priority = 0 }), own, socket.Group4, packet.DropNone)
 		r.State(on())
 		speaking = false
 		pass(5 * time.Second)
@@ -298,10 +298,10 @@ func TestComparison(t *testing.T) {
 		pass(time.Second)
 		want(t, "we gave way, too", lines(), "I agrees: keepalived is not MASTER here, vipd would be BACKUP (master is 192.0.2.2)")
 
-		r.Sent(key, advert(func(a *packet.Advert) { a.Interval = 3 * time.Second }), own, packet.DropNone)
-		r.Sent(key, advert(func(a *packet.Advert) { a.Interval = 3 * time.Second }), own, packet.DropNone)
-		r.Sent(key, advert(), own, packet.DropNone)
-		r.Sent(socket.Key{Interface: "eth1", Group: socket.Group4}, advert(func(a *packet.Advert) { a.Interval = 0 }), own, packet.DropNone)
+		r.Sent(key, advert(func(a *packet.Advert) { a.Interval = 3 * time.Second }), own, socket.Group4, packet.DropNone)
+		r.Sent(key, advert(func(a *packet.Advert) { a.Interval = 3 * time.Second }), own, socket.Group4, packet.DropNone)
+		r.Sent(key, advert(), own, socket.Group4, packet.DropNone)
+		r.Sent(socket.Key{Interface: "eth1", Group: socket.Group4}, advert(func(a *packet.Advert) { a.Interval = 0 }), own, socket.Group4, packet.DropNone)
 		want(t, "another configuration", lines(), "W this file is not what keepalived does: it sends every 3s, vipd would every 1s; compare advert_int",
 			"I keepalived's adverts are now as this file would have them")
 		if b := r.Beside(time.Now(), ours); b.State != "BACKUP" && b.State != "UNKNOWN" || len(b.Unlike) != 0 {

@@ -33,7 +33,9 @@ const checkEvery = 200 * time.Millisecond
 // Instance is what has to be known of a virtual router to tell of it.
 type Instance struct {
 	Config   vrrp.Config
-	Set      host.Set // what a MASTER has on this host
+	Group    netip.Addr // multicast destination
+	Source   netip.Addr // configured source address; invalid: the interface's own
+	Set      host.Set   // what a MASTER has on this host
 	Announce garp.Instance
 	Assumed  []string // scripts that are not run and count as good
 	Links    []vmac.Link
@@ -46,7 +48,7 @@ type Reporter struct {
 
 	mu       sync.Mutex // guards all following fields
 	subjects map[string]*subject
-	byRouter map[virtualRouter]*subject
+	byRouter map[virtualRouter][]*subject
 	links    host.State
 	silent   bool
 	standing []step                  // as last told
@@ -88,7 +90,7 @@ type sent struct {
 
 // New makes a reporter without instances.
 func New(log *zap.Logger) *Reporter {
-	return &Reporter{log: log, subjects: map[string]*subject{}, byRouter: map[virtualRouter]*subject{}}
+	return &Reporter{log: log, subjects: map[string]*subject{}, byRouter: map[virtualRouter][]*subject{}}
 }
 
 // Configure takes the instances of a configuration. What was seen of those that stay
@@ -97,7 +99,7 @@ func (r *Reporter) Configure(instances []Instance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.subjects
-	r.subjects, r.byRouter = make(map[string]*subject, len(instances)), map[virtualRouter]*subject{}
+	r.subjects, r.byRouter = make(map[string]*subject, len(instances)), map[virtualRouter][]*subject{}
 	for _, in := range instances {
 		s := old[in.Config.Name]
 		if s == nil {
@@ -107,7 +109,8 @@ func (r *Reporter) Configure(instances []Instance) {
 		}
 		s.Instance = in
 		r.subjects[in.Config.Name] = s
-		r.byRouter[virtualRouter{in.Config.Interface, in.Config.IPv6, in.Config.VRID}] = s
+		k := virtualRouter{in.Config.Interface, in.Config.IPv6, in.Config.VRID}
+		r.byRouter[k] = append(r.byRouter[k], s)
 	}
 }
 
@@ -212,11 +215,31 @@ func (r *Reporter) Transition(t router.TransitionEvent, more ...string) {
 	})
 }
 
+// speaker is, of the instances with one VRID on one interface, the one that sends from
+// src to dst; nil: none. group is that of the socket which heard it: an advert to another
+// group is heard, and judged, by the socket of that one.
+func speaker(list []*subject, group, src, dst netip.Addr) *subject {
+	if len(list) == 1 { // wherever it sends
+		return list[0]
+	}
+	i := slices.IndexFunc(list, func(s *subject) bool {
+		if !s.Config.Unicast {
+			return s.Group == dst && dst == group
+		}
+		peer := slices.ContainsFunc(s.Config.Peers, func(p vrrp.Peer) bool { return p.Address == dst })
+		return peer && (!s.Source.IsValid() || s.Source == src)
+	})
+	if i < 0 {
+		return nil
+	}
+	return list[i]
+}
+
 // Sent takes an advert that the program beside has sent; it is a socket.OnSent.
-func (r *Reporter) Sent(key socket.Key, a *packet.Advert, _ netip.Addr, refused packet.DropReason) {
+func (r *Reporter) Sent(key socket.Key, a *packet.Advert, src, dst netip.Addr, refused packet.DropReason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.byRouter[virtualRouter{key.Interface, key.IPv6, a.VRID}]
+	s := speaker(r.byRouter[virtualRouter{key.Interface, key.IPv6, a.VRID}], key.Group, src, dst)
 	if s == nil || r.silent {
 		return
 	}
