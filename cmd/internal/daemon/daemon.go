@@ -335,7 +335,9 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
 	defer d.observer.Configure(cfg, nil, nil)
 	d.protect(cfg)
-	d.makeVMACs(cfg)
+	if err := d.makeVMACs(work, cfg); err != nil {
+		return err
+	}
 	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
