@@ -25,7 +25,7 @@ type site struct {
 }
 
 // newSite starts a pair; d1 is the better one, and has the address.
-func newSite(st *stage, daemon string, conf func(priority int) lab.Instance) *site {
+func newSite(st *lab.Stage, daemon string, conf func(priority int) lab.Instance) *site {
 	l := lab.New(st, "d1", "d2", "cl")
 	s := &site{Lab: l, daemon: daemon, d1: l.Node("d1"), d2: l.Node("d2"), cl: l.Node("cl"), conf: conf}
 	s.s1 = start(s.d1, daemon, nil, conf(200))
@@ -59,7 +59,7 @@ func (s *site) outage(interrupt func()) time.Duration {
 }
 
 // takeovers measures what a client sees of each kind of change.
-func takeovers(st *stage, r *report) {
+func takeovers(st *lab.Stage, r *report) {
 	t := r.table("Take-overs", fmt.Sprintf("A pair at version 3, %v, priorities 200 and 100; a client pings the address every millisecond. "+
 		"%d trials of each kind, the two daemons in turn: median and worst. Without an answer: the longest time between two replies.", pairInterval, takeoverTrials))
 	sites := map[string]*site{}
