@@ -166,6 +166,9 @@ var rules = []rule{
 	{"real_server.address/vip", "a server with the address of the service (warning)"},
 	{"real_server.address/checkport", "a check needs a port"},
 	{"check.bindto/family", "bindto is of the family of the target"},
+	{"check.bind_if/linklocal", "a link-local address needs bind_if"},
+	{"HTTP_GET.fast_recovery/always", "recovery is always fast (warning)"},
+	{"SSL_GET.fast_recovery/always", "recovery is always fast (warning)"},
 	{"SSL_GET.enable_sni/name", "enable_sni needs a name"},
 }
 

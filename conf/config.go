@@ -360,11 +360,17 @@ type Check struct {
 	Kind             string         // "TCP_CHECK", "HTTP_GET", "SSL_GET"
 	Target           netip.AddrPort // connect_ip, connect_port, or the server's own
 	Bind             netip.AddrPort // bindto, bind_port; zero when unset
+	BindIf           string         // bind_if; "" when unset
+	FWMark           uint32         // fwmark of its packets; 0: none
 	ConnectTimeout   time.Duration  // 5 s: also the overall deadline of one attempt
 	DelayLoop        time.Duration  // 5 s (keepalived: 60 s), from "100ms"
-	Retry            int            // 1
+	Retry            int            // 1; 0 with fall
 	DelayBeforeRetry time.Duration  // 1 s; HTTP_GET and SSL_GET 3 s
+	Fall             int            // 1: failures in a row, each with its retries, that take a server down
+	Rise             int            // 1: successes in a row that bring one back
 	Warmup           time.Duration  // first check at a random time in 0..Warmup; = DelayLoop when unset
+	Alpha            bool           // a new server is down until it passes
+	LogAllFailures   bool           // log_all_failures, else checker_log_all_failures
 	VirtualHost      string
 	HTTPProtocol     string // "1.0", "1.0C", "1.1"
 	SNI              string // name sent by SSL_GET; "" sends none

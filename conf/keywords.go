@@ -28,7 +28,6 @@ var (
 	inInstance = []string{"vrrp_instance"}
 	inSpread   = []string{"vip_spread"}
 	inServers  = []string{"virtual_server", "real_server"}
-	inChecks   = []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"}
 )
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
@@ -81,14 +80,13 @@ var keywords = []keyword{
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
 	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{later, inServers, "alpha snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
+	{later, inServers, "snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
 	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
 	{later, []string{"real_server"}, "uthreshold lthreshold notify_up notify_down", ""},
 
-	{later, inChecks, "bind_if fwmark alpha log_all_failures", ""},
-	{later, []string{"HTTP_GET", "SSL_GET"}, "fast_recovery tls_compliant SSL", ""},
+	{later, []string{"SSL_GET"}, "tls_compliant SSL", ""},
 	{later, []string{"url"}, "regex regex_no_match regex_options regex_stack regex_min_offset regex_max_offset tls_compliant", ""},
 }
 

@@ -346,10 +346,14 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	k := Check{
 		Kind: kind, Target: target, ConnectTimeout: duration(r, 10*time.Millisecond, time.Hour, time.Millisecond), DelayLoop: duration(r, 100*time.Millisecond, 24*time.Hour, time.Millisecond),
-		Retry: number(r, 0, 1000), DelayBeforeRetry: duration(r, 0, time.Hour, time.Millisecond), Warmup: duration(r, 0, 24*time.Hour, time.Millisecond),
+		Retry: number(r, 0, 1000), Fall: number(r, 1, 1000), Rise: number(r, 1, 1000), Alpha: coin(r), LogAllFailures: coin(r),
+		FWMark: rapid.Uint32().Draw(r, "mark"), DelayBeforeRetry: duration(r, 0, time.Hour, time.Millisecond), Warmup: duration(r, 0, 24*time.Hour, time.Millisecond),
 	}
 	if coin(r) {
 		k.Bind = netip.AddrPortFrom(target.Addr().Next(), uint16(number(r, 0, 65535)))
+	}
+	if coin(r) {
+		k.BindIf = "eth0"
 	}
 	if kind == "TCP_CHECK" {
 		return k

@@ -3,7 +3,6 @@ package conf
 import (
 	"fmt"
 	"net/netip"
-	"strings"
 )
 
 // section is [[virtual_server]]. What tells services apart is what they are, not
@@ -63,46 +62,6 @@ func (rs RealServer) section() section {
 		s.parts = append(s.parts, part)
 	}
 	return s
-}
-
-// section is one check of a real server.
-func (k Check) section() section {
-	return section{
-		header: "[[virtual_server.real_server." + k.Kind + "]]",
-		object: k.Kind,
-		settings: []setting{
-			{"connect_ip", k.Target.Addr()},
-			{"connect_port", k.Target.Port()},
-			{"bindto", k.Bind.Addr()},
-			{"bind_port", unless(k.Bind.Port(), 0)},
-			{"connect_timeout", k.ConnectTimeout},
-			{"delay_loop", k.DelayLoop},
-			{"retry", k.Retry},
-			{"delay_before_retry", k.DelayBeforeRetry},
-			{"warmup", k.Warmup},
-			{"http_protocol", k.HTTPProtocol},
-			{"virtualhost", k.VirtualHost},
-			{"sni_name", k.SNI},
-			{"url", some(inlines(each(k.URLs, URL.table)))},
-		},
-	}
-}
-
-// table is one entry of url.
-func (u URL) table() inline {
-	return inline{{"path", u.Path}, {"status_code", statusText(u.StatusCodes)}, {"digest", u.Digest}, {"virtualhost", u.VirtualHost}}
-}
-
-// statusText returns "200-299 301".
-func statusText(ranges []StatusRange) string {
-	words := make([]string, len(ranges))
-	for i, r := range ranges {
-		words[i] = fmt.Sprint(r.From)
-		if r.To != r.From {
-			words[i] = fmt.Sprintf("%d-%d", r.From, r.To)
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // endpointText returns "ADDRESS:PORT", or the address alone for port 0.

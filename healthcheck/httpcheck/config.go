@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
+
+	"vipd/healthcheck"
 )
 
 // Protocol is http_protocol: what the request line says.
@@ -19,12 +22,14 @@ const (
 // Config is what an HTTP_GET or SSL_GET needs.
 type Config struct {
 	Target      netip.AddrPort // the server
-	Bind        netip.AddrPort // bindto and bind_port; address invalid or port 0: the kernel chooses
-	TLS         bool           // SSL_GET
-	ServerName  string         // SNI; "" sends none
-	VirtualHost string         // Host header of URLs that have none of their own; "": the target's address
-	Protocol    Protocol       // "" is HTTP10
-	URLs        []URL          // at least one; all of them must pass in one attempt
+	Source      healthcheck.Source
+	TLS         bool          // SSL_GET
+	ServerName  string        // SNI; "" sends none
+	Trust       Trust         // SSL_GET: whom to believe, and who we are
+	VirtualHost string        // Host header of URLs that have none of their own; "": the target's address
+	Protocol    Protocol      // "" is HTTP10
+	URLs        []URL         // at least one
+	Timeout     time.Duration // of one URL, within the deadline of the attempt; 0: that alone
 }
 
 // URL is one thing to get and what to expect of it.
@@ -33,6 +38,10 @@ type URL struct {
 	Digest      string        // MD5 of the body in hex; "" does not look at the body
 	Status      []StatusRange // accepted codes; empty: 200-299, or with a digest any code
 	VirtualHost string        // Host header of this URL
+	Regex       Regex         // of the body
+	// Compliant (tls_compliant) wants the end of a body that has no length to be
+	// a close_notify and not just the end of the connection. SSL_GET only.
+	Compliant bool
 }
 
 // StatusRange is an inclusive range of HTTP status codes.
@@ -49,16 +58,20 @@ func (r StatusRange) String() string {
 // Key names everything that decides the result, for use as the identity of the check.
 func (c Config) Key() string {
 	var b strings.Builder
-	b.WriteString(c.kind() + " " + c.Target.String())
-	if c.Bind.Addr().IsValid() || c.Bind.Port() != 0 {
-		fmt.Fprintf(&b, " from %s:%d", c.Bind.Addr(), c.Bind.Port())
-	}
+	b.WriteString(c.kind() + " " + c.Target.String() + c.Source.Key())
 	if c.TLS {
-		fmt.Fprintf(&b, " sni %q", c.ServerName)
+		fmt.Fprintf(&b, " sni %q%s", c.ServerName, c.Trust.key())
 	}
 	fmt.Fprintf(&b, " %s", c.protocol())
 	for _, u := range c.URLs {
-		fmt.Fprintf(&b, " [%q host %q digest %q status %s]", u.path(), c.host(u), strings.ToLower(u.Digest), u.wanted())
+		fmt.Fprintf(&b, " [%q host %q digest %q status %s", u.path(), c.host(u), strings.ToLower(u.Digest), u.wanted())
+		if u.Regex != (Regex{}) {
+			fmt.Fprintf(&b, " regex %+v", u.Regex)
+		}
+		if u.Compliant {
+			b.WriteString(" compliant")
+		}
+		b.WriteByte(']')
 	}
 	return b.String()
 }

@@ -11,8 +11,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,42 +181,89 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAllURLs: an attempt passes when every URL does, and the one that does
-// not is named.
-func TestAllURLs(t *testing.T) {
-	addr := checktest.Serve(t, nil, func(c net.Conn) {
-		status := "200 OK"
-		if strings.Contains(readRequest(c), "GET /bad ") {
-			status = "500 No"
-		}
-		_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\n\r\n")
-	})
-	cfg := httpcheck.Config{Target: addr, URLs: []httpcheck.URL{{Path: "/a"}, {Path: "/b"}, {Path: "/c"}}}
-	if r := check(t, cfg, time.Second); !r.OK || r.Detail != "all 3 URLs as wanted" {
-		t.Errorf("got %+v", r)
+// pages is a server that fails the paths it is told to, and notes what was asked.
+type pages struct {
+	mu    sync.Mutex
+	bad   string
+	asked []string
+}
+
+func (p *pages) serve(c net.Conn) {
+	_, path, _ := strings.Cut(readRequest(c), " ")
+	path, _, _ = strings.Cut(path, " ")
+	p.mu.Lock()
+	p.asked = append(p.asked, path)
+	status := "200 OK"
+	if path == p.bad {
+		status = "500 No"
 	}
-	cfg.URLs[1].Path = "/bad"
-	if r := check(t, cfg, time.Second); r.OK || r.Detail != "GET /bad: status 500, wanted 200-299" {
-		t.Errorf("got %+v", r)
+	p.mu.Unlock()
+	_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\n\r\n")
+}
+
+// told changes what fails and gives what was asked since the last time.
+func (p *pages) told(bad string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := strings.Join(p.asked, "")
+	p.bad, p.asked = bad, nil
+	return asked
+}
+
+// TestURLsInTurn: one URL an attempt while all is well; all of them at first and
+// after a failure, from the one that failed on.
+func TestURLsInTurn(t *testing.T) {
+	p := &pages{}
+	addr := checktest.Serve(t, nil, p.serve)
+	c := newChecker(t, httpcheck.Config{Target: addr, URLs: []httpcheck.URL{{Path: "/a"}, {Path: "/b"}, {Path: "/c"}}})
+	for i, step := range []struct {
+		bad    string
+		ok     bool
+		asked  string
+		detail string
+	}{
+		{"", true, "/a/b/c", "all 3 URLs as wanted"},
+		{"", true, "/a", "GET /a: status 200"},
+		{"", true, "/b", "GET /b: status 200"},
+		{"/c", false, "/c", "GET /c: status 500, wanted 200-299"},
+		{"/c", false, "/c", "GET /c: status 500, wanted 200-299"},
+		{"/b", false, "/c/a/b", "GET /b: status 500, wanted 200-299"},
+		{"", true, "/b/c/a", "all 3 URLs as wanted"},
+		{"/a", true, "/b", "GET /b: status 200"},
+		{"/a", true, "/c", "GET /c: status 200"},
+		{"/a", false, "/a", "GET /a: status 500, wanted 200-299"},
+	} {
+		p.told(step.bad)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		r := c.Check(ctx)
+		cancel()
+		if asked := p.told(""); r.OK != step.ok || r.Detail != step.detail || asked != step.asked {
+			t.Errorf("attempt %d: %+v after %s; want %v %q after %s", i, r, asked, step.ok, step.detail, step.asked)
+		}
 	}
 }
 
-// TestOneDeadline: URLs that are each in time do not add up beyond the deadline.
-func TestOneDeadline(t *testing.T) {
+// TestDeadlines: each URL has its own time, and all of them that of the attempt.
+func TestDeadlines(t *testing.T) {
 	addr := checktest.Serve(t, nil, func(c net.Conn) {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		answer("HTTP/1.1 200 OK\r\n\r\n")(c)
 	})
-	cfg := httpcheck.Config{Target: addr, URLs: make([]httpcheck.URL, 10)}
+	cfg := httpcheck.Config{Target: addr, URLs: make([]httpcheck.URL, 5)}
 	start := time.Now()
-	if r := check(t, cfg, 500*time.Millisecond); r.OK || !strings.Contains(r.Detail, "within 500ms") {
-		t.Errorf("got %+v", r)
+	if r := check(t, cfg, 350*time.Millisecond); r.OK || !strings.Contains(r.Detail, "no complete reply within") {
+		t.Errorf("all URLs together take longer than the attempt may: %+v", r)
 	}
-	if took := time.Since(start); took > 1500*time.Millisecond {
+	if took := time.Since(start); took > 1350*time.Millisecond {
 		t.Errorf("took %v", took)
 	}
-	if r := check(t, httpcheck.Config{Target: addr, URLs: make([]httpcheck.URL, 1)}, 5*time.Second); !r.OK {
-		t.Errorf("one URL alone: %+v", r)
+	cfg.Timeout = 50 * time.Millisecond
+	if r := check(t, cfg, 10*time.Second); r.OK || !strings.Contains(r.Detail, "within 50ms") {
+		t.Errorf("each URL takes longer than it may: %+v", r)
+	}
+	cfg.Timeout = 5 * time.Second
+	if r := check(t, cfg, 10*time.Second); !r.OK {
+		t.Errorf("all in time: %+v", r)
 	}
 }
 
@@ -327,7 +374,7 @@ func TestKeyTellsChecksApart(t *testing.T) {
 	}
 	configs := []httpcheck.Config{base,
 		with(func(c *httpcheck.Config) { c.Target = netip.MustParseAddrPort("10.0.0.1:81") }),
-		with(func(c *httpcheck.Config) { c.Bind = netip.MustParseAddrPort("10.0.0.9:0") }),
+		with(func(c *httpcheck.Config) { c.Source.Bind = netip.MustParseAddrPort("10.0.0.9:0") }),
 		with(func(c *httpcheck.Config) { c.TLS = true }),
 		with(func(c *httpcheck.Config) { c.TLS, c.ServerName = true, "a" }),
 		with(func(c *httpcheck.Config) { c.VirtualHost = "a" }),
@@ -336,6 +383,15 @@ func TestKeyTellsChecksApart(t *testing.T) {
 		with(func(c *httpcheck.Config) { c.URLs[0].Digest = digest("a") }),
 		with(func(c *httpcheck.Config) { c.URLs[0].Status = []httpcheck.StatusRange{{200, 200}} }),
 		with(func(c *httpcheck.Config) { c.URLs = append(c.URLs, httpcheck.URL{Path: "/b"}) }),
+		with(func(c *httpcheck.Config) { c.URLs[0].Regex.Pattern = "ok" }),
+		with(func(c *httpcheck.Config) { c.URLs[0].Regex = httpcheck.Regex{Pattern: "ok", NoMatch: true} }),
+		with(func(c *httpcheck.Config) { c.URLs[0].Regex = httpcheck.Regex{Pattern: "ok", MinOffset: 1} }),
+		with(func(c *httpcheck.Config) {
+			c.URLs[0].Regex = httpcheck.Regex{Pattern: "ok", Options: httpcheck.RegexOptions{Caseless: true}}
+		}),
+		with(func(c *httpcheck.Config) { c.URLs[0].Compliant = true }),
+		with(func(c *httpcheck.Config) { c.TLS, c.Trust.CA = true, "x" }),
+		with(func(c *httpcheck.Config) { c.TLS, c.Trust.Key = true, "x" }),
 	}
 	seen := map[string]bool{}
 	for _, c := range configs {
@@ -349,23 +405,5 @@ func TestKeyTellsChecksApart(t *testing.T) {
 	})
 	if same.Key() != base.Key() {
 		t.Errorf("the defaults in words: %q, without: %q", same.Key(), base.Key())
-	}
-}
-
-func TestReadmes(t *testing.T) {
-	for _, path := range []string{"README.md", "../tcpcheck/README.md"} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := 0
-		for _, heading := range []string{"## Name", "## Synopsis", "## Description", "## Keywords", "## Examples", "## Differences from keepalived"} {
-			i := strings.Index(string(text[at:]), heading+"\n")
-			if i < 0 {
-				t.Errorf("%s: no %q, or not in its place", path, heading)
-				continue
-			}
-			at += i
-		}
 	}
 }

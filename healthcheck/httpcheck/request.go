@@ -33,6 +33,9 @@ func (c Config) validate() error {
 	if len(c.URLs) == 0 {
 		return errors.New("it has no url")
 	}
+	if !c.TLS && c.Trust != (Trust{}) {
+		return errors.New("certificates are for SSL_GET")
+	}
 	for _, u := range c.URLs {
 		if err := u.validate(); err != nil {
 			return fmt.Errorf("url %q: %w", u.path(), err)

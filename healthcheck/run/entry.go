@@ -43,7 +43,7 @@ type entry struct {
 }
 
 func newEntry(job Job) *entry {
-	e := &entry{index: -1, tracker: healthcheck.NewTracker(job.Retry, job.Inherit)}
+	e := &entry{index: -1, tracker: healthcheck.NewTracker(job.Limits, job.Inherit)}
 	e.set(job)
 	return e
 }
@@ -51,7 +51,7 @@ func newEntry(job Job) *entry {
 // set takes over the job's definition; the state stays.
 func (e *entry) set(job Job) {
 	e.job = job
-	e.tracker.SetRetry(job.Retry)
+	e.tracker.SetLimits(job.Limits)
 	e.fields = job.Fields
 	if len(e.fields) == 0 {
 		e.fields = []zap.Field{zap.String("check", job.Key)}
@@ -121,7 +121,11 @@ func (e *entry) alarmAt(now time.Time) string {
 
 // staleAfter is the age of the last result that means that something is wrong.
 func (e *entry) staleAfter() time.Duration {
-	limit := 3 * (e.job.Interval + e.job.Timeout)
+	every := e.job.Interval
+	if e.tracker.Retrying() {
+		every = max(every, e.job.DelayBeforeRetry)
+	}
+	limit := 3 * (every + e.job.Timeout)
 	if e.runs == 0 {
 		limit += e.job.Warmup
 	}
@@ -139,8 +143,21 @@ func (e *entry) status(now time.Time) Status {
 	return Status{
 		Healthy: e.tracker.Verdict() == healthcheck.Up, Known: e.tracker.Verdict() != healthcheck.Unknown, Inherited: e.tracker.Inherited(),
 		LastRun: e.lastRun, Latency: e.result.Latency, Detail: e.result.Detail, Age: e.age(now),
-		Runs: e.runs, Failures: e.failures, Alarm: e.alarmAt(now),
+		Runs: e.runs, Failures: e.failures, Progress: e.progress(), Alarm: e.alarmAt(now),
 	}
+}
+
+// progress tells in words how far the results are on the way to another verdict.
+func (e *entry) progress() string {
+	n, limit := e.tracker.Changing()
+	what := "failed"
+	if e.tracker.Verdict() == healthcheck.Down {
+		what = "passed"
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %d of %d times in a row", what, n, limit)
 }
 
 // queue is a heap by due time.

@@ -18,11 +18,12 @@ type Job struct {
 	Key     string
 	Checker healthcheck.Checker
 
-	Interval         time.Duration // delay_loop, from the start of one check to the start of the next; > 0
-	Timeout          time.Duration // deadline of one whole attempt; > 0
-	Retry            int           // extra attempts before DOWN
-	DelayBeforeRetry time.Duration // from the end of a failed attempt to the retry
-	Warmup           time.Duration // the first attempt comes at a random time in 0..Warmup
+	Interval time.Duration // delay_loop, from the start of one check to the start of the next; > 0
+	Timeout  time.Duration // deadline of one whole attempt; > 0
+
+	healthcheck.Limits               // retry, fall and rise
+	DelayBeforeRetry   time.Duration // from the end of a failed attempt to the retry
+	Warmup             time.Duration // the first attempt comes at a random time in 0..Warmup
 
 	// Inherit is the verdict shown for a new key until the results of its own
 	// decide: that of the server before its check was changed. A known key
@@ -51,6 +52,9 @@ type Status struct {
 	Age      time.Duration
 	Runs     uint64 // attempts ended
 	Failures uint64 // of these, failed ones (local faults not counted)
+	// Progress says how far the last results are on the way to another verdict,
+	// where rise or fall wants several ("passed 1 of 3 times in a row"); else "".
+	Progress string
 	// Alarm is not empty when the check itself, not the server, is in trouble:
 	// local resources, an attempt beyond its deadline, no result for more than
 	// 3 × (Interval + Timeout), a panic.

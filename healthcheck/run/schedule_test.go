@@ -272,3 +272,40 @@ func TestO39ChangedCheck(t *testing.T) {
 		})
 	}
 }
+
+// TestRiseAndFall: so many checks in a row, one each interval, decide; with
+// retries each of the failures has them. Status tells how far it is.
+func TestRiseAndFall(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		f := good()
+		j := job("x", f)
+		j.Rise, j.Fall, j.Retry, j.DelayBeforeRetry = 3, 2, 1, 200*time.Millisecond
+		configure(t, s, j)
+		pass(500 * time.Millisecond)
+		f.set(healthcheck.Result{Detail: "broken"})
+		pass(time.Second) // at 1.5 s: failed at 1.0 and 1.2
+		if st := s.Snapshot()["x"]; !st.Healthy || st.Progress != "failed 1 of 2 times in a row" {
+			t.Errorf("after one failure with its retry: %+v", st)
+		}
+		pass(time.Second) // failed at 2.0 and 2.2
+		if st := s.Snapshot()["x"]; st.Healthy || st.Progress != "" {
+			t.Errorf("after two of them: %+v", st)
+		}
+		f.set(healthcheck.Result{OK: true})
+		pass(2 * time.Second) // passed at 3.0 and 4.0
+		if st := s.Snapshot()["x"]; st.Healthy || st.Progress != "passed 2 of 3 times in a row" {
+			t.Errorf("after two successes: %+v", st)
+		}
+		pass(time.Second)
+		if st := s.Snapshot()["x"]; !st.Healthy || st.Progress != "" {
+			t.Errorf("after three: %+v", st)
+		}
+		want := []time.Duration{0, 1000, 1200, 2000, 2200, 3000, 4000, 5000}
+		for i := range want {
+			want[i] *= time.Millisecond
+		}
+		if got := offsets(f); !slices.Equal(got, want) {
+			t.Errorf("starts at %v, want %v", got, want)
+		}
+	})
+}

@@ -205,7 +205,7 @@ func TestLateReturn(t *testing.T) {
 	})
 }
 
-// TestO38NoResult: the age of the last result is shown, and too old a one is an alarm.
+// TestO38Age: the age of the last result is shown, and too old a one is an alarm.
 func TestO38Age(t *testing.T) {
 	inBubble(t, Options{Concurrency: 1}, func(t *testing.T, s *Scheduler) {
 		blocker := hangs()
@@ -230,6 +230,25 @@ func TestO38Age(t *testing.T) {
 		pass(100 * time.Millisecond)
 		if st := s.Snapshot()["waits"]; st.Alarm != "" {
 			t.Errorf("with a free place again: %+v", st)
+		}
+	})
+}
+
+// TestO38LongPause: a retry that is due later than the next check would be is no
+// alarm.
+func TestO38LongPause(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		f := bad()
+		j := job("x", f)
+		j.Retry, j.DelayBeforeRetry = 1, 10*time.Second
+		configure(t, s, j)
+		pass(9 * time.Second)
+		if st := s.Snapshot()["x"]; st.Alarm != "" || st.Runs != 1 {
+			t.Errorf("while its retry is awaited: %+v", st)
+		}
+		pass(1500 * time.Millisecond)
+		if st := s.Snapshot()["x"]; st.Alarm != "" || st.Runs != 2 || !st.Known || st.Healthy {
+			t.Errorf("afterwards: %+v", st)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func New(cfg Config) (*Checker, error) {
 // Check implements healthcheck.Checker.
 func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	start := time.Now()
-	conn, err := connect.Dial(ctx, c.cfg.Target, c.cfg.Bind)
+	conn, err := connect.Dial(ctx, c.cfg.Target, c.cfg.Source)
 	latency := time.Since(start)
 	if err != nil {
 		return healthcheck.Result{Detail: err.Error(), Latency: latency, LocalFault: connect.IsLocal(err)}

@@ -53,9 +53,11 @@ func TestKeyTellsChecksApart(t *testing.T) {
 		{Target: netip.MustParseAddrPort("10.0.0.1:80")},
 		{Target: netip.MustParseAddrPort("10.0.0.1:81")},
 		{Target: netip.MustParseAddrPort("10.0.0.2:80")},
-		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.MustParseAddrPort("10.0.0.9:0")},
-		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.MustParseAddrPort("10.0.0.9:1")},
-		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Bind: netip.AddrPortFrom(netip.Addr{}, 1)},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Bind: netip.MustParseAddrPort("10.0.0.9:0")}},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Bind: netip.MustParseAddrPort("10.0.0.9:1")}},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Bind: netip.AddrPortFrom(netip.Addr{}, 1)}},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Interface: "eth0"}},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Interface: "eth0", Mark: 1}},
 	}
 	seen := map[string]bool{}
 	for _, c := range configs {
@@ -80,13 +82,13 @@ func TestResults(t *testing.T) {
 	}{
 		{"open", tcpcheck.Config{Target: open}, true, "connected to " + open.String()},
 		{"mapped address", tcpcheck.Config{Target: netip.AddrPortFrom(netip.AddrFrom16(open.Addr().As16()), open.Port())}, true, "connected to"},
-		{"from an address", tcpcheck.Config{Target: open, Bind: loopback}, true, "connected to"},
+		{"from an address", tcpcheck.Config{Target: open, Source: healthcheck.Source{Bind: loopback}}, true, "connected to"},
 		{"made, then reset", tcpcheck.Config{Target: resets}, true, "connected to"},
 		{"refused", tcpcheck.Config{Target: refused}, false, "connect " + refused.String() + ": connection refused"},
 		{"silent", tcpcheck.Config{Target: silent}, false, "connect " + silent.String() + ": no answer within 1s"},
-		{"bindto not here", tcpcheck.Config{Target: open, Bind: netip.MustParseAddrPort("192.0.2.1:0")}, false,
+		{"bindto not here", tcpcheck.Config{Target: open, Source: healthcheck.Source{Bind: netip.MustParseAddrPort("192.0.2.1:0")}}, false,
 			"bind 192.0.2.1: cannot assign requested address (the bindto address is not on this machine)"},
-		{"families differ", tcpcheck.Config{Target: open, Bind: netip.MustParseAddrPort("[::1]:0")}, false,
+		{"families differ", tcpcheck.Config{Target: open, Source: healthcheck.Source{Bind: netip.MustParseAddrPort("[::1]:0")}}, false,
 			"bind ::1: address family not supported by protocol (bindto and the server differ in address family)"},
 	}
 	for _, tt := range tests {
@@ -107,11 +109,11 @@ func TestNothingStaysBehind(t *testing.T) {
 		_, _ = conn.Read(make([]byte, 1))
 		ended <- struct{}{}
 	})
-	cfg := tcpcheck.Config{Target: addr, Bind: checktest.Refused(t)}
-	cfg.Bind = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.3"), cfg.Bind.Port())
+	cfg := tcpcheck.Config{Target: addr, Source: healthcheck.Source{Bind: checktest.Refused(t)}}
+	cfg.Source.Bind = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.3"), cfg.Source.Bind.Port())
 	for i := range 20 {
 		if r := check(t, cfg); !r.OK {
-			t.Fatalf("attempt %d from %v: %+v", i, cfg.Bind, r)
+			t.Fatalf("attempt %d from %v: %+v", i, cfg.Source.Bind, r)
 		}
 		select {
 		case <-ended:
@@ -166,7 +168,7 @@ func TestO40UnreachableHost(t *testing.T) {
 				}
 				cfg := tcpcheck.Config{Target: netip.MustParseAddrPort(tt.target)}
 				if tt.bind != "" {
-					cfg.Bind = netip.MustParseAddrPort(tt.bind)
+					cfg.Source.Bind = netip.MustParseAddrPort(tt.bind)
 				}
 				r := check(t, cfg)
 				if r.OK || r.LocalFault || !strings.Contains(r.Detail, tt.detail) {
@@ -193,7 +195,7 @@ func TestO40PortsExhausted(t *testing.T) {
 				checktest.Sysctl(t, "net/ipv4/ip_local_port_range", "50000 50003")
 				cfg := tcpcheck.Config{Target: netip.MustParseAddrPort("127.0.0.1:80")}
 				if bind != "" {
-					cfg.Bind = netip.MustParseAddrPort(bind)
+					cfg.Source.Bind = netip.MustParseAddrPort(bind)
 				}
 				if r := check(t, cfg); !r.OK {
 					t.Errorf("with free ports: %+v", r)
@@ -217,10 +219,77 @@ func TestO40PortsExhausted(t *testing.T) {
 	}
 }
 
+// TestSource: bind_if and fwmark decide on the way of the packets, and a source that
+// is not there is a failure as any broken way to the server.
+func TestSource(t *testing.T) {
+	checktest.InNamespace(t, func() {
+		l, err := net.Listen("tcp", "127.0.0.1:80")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer l.Close()
+		checktest.IP(t, "link add eth1 type veth peer name peer1")
+		checktest.IP(t, "link set eth1 up")
+		checktest.IP(t, "link set peer1 up")
+		checktest.IP(t, "addr add 10.1.0.1/24 dev eth1")
+		checktest.IP(t, "rule add fwmark 7 prohibit priority 0") // before the table of local addresses, which is moved below it
+		checktest.IP(t, "rule add priority 10 table local")
+		checktest.IP(t, "rule del priority 0 table local")
+		for _, tt := range []struct {
+			name   string
+			source healthcheck.Source
+			ok     bool
+			want   string
+		}{
+			{"by lo", healthcheck.Source{Interface: "lo"}, true, "connected to"},
+			{"by an interface that does not lead there", healthcheck.Source{Interface: "eth1"}, false, "connect 127.0.0.1:80: "},
+			{"by an interface that is not there", healthcheck.Source{Interface: "eth9"}, false,
+				"bind to interface eth9: no such device (the bind_if interface is not on this machine)"},
+			{"with a mark that a rule stops", healthcheck.Source{Mark: 7}, false, "permission denied"},
+			{"with another mark", healthcheck.Source{Mark: 1<<32 - 1}, true, "connected to"},
+		} {
+			r := check(t, tcpcheck.Config{Target: netip.MustParseAddrPort("127.0.0.1:80"), Source: tt.source})
+			if r.OK != tt.ok || r.LocalFault || !strings.Contains(r.Detail, tt.want) {
+				t.Errorf("%s: %+v, want %v %q", tt.name, r, tt.ok, tt.want)
+			}
+		}
+	})
+}
+
+// TestLinkLocal: a link-local server is reached by the interface of bind_if, and
+// by no other.
+func TestLinkLocal(t *testing.T) {
+	checktest.InNamespace(t, func() {
+		checktest.Sysctl(t, "net/ipv6/conf/default/accept_dad", "0")
+		for _, name := range []string{"eth1", "eth2"} {
+			checktest.IP(t, "link add "+name+" type veth peer name peer"+name)
+			checktest.IP(t, "link set "+name+" up")
+			checktest.IP(t, "link set peer"+name+" up")
+		}
+		checktest.IP(t, "-6 addr add fe80::21/64 dev eth1 nodad")
+		l, err := net.Listen("tcp", "[fe80::21%eth1]:80")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer l.Close()
+		target := netip.MustParseAddrPort("[fe80::21]:80")
+		if r := check(t, tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "eth1"}}); !r.OK {
+			t.Errorf("by the right interface: %+v", r)
+		}
+		for _, iface := range []string{"", "eth2"} {
+			if r := check(t, tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: iface}}); r.OK || r.LocalFault {
+				t.Errorf("by %q: %+v, want a failure", iface, r)
+			}
+		}
+	})
+}
+
 func TestBindPortInUse(t *testing.T) {
 	open := checktest.Serve(t, nil, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1)) })
 	other := checktest.Serve(t, nil, func(net.Conn) {})
-	r := check(t, tcpcheck.Config{Target: open, Bind: other})
+	r := check(t, tcpcheck.Config{Target: open, Source: healthcheck.Source{Bind: other}})
 	if r.OK || !r.LocalFault || !strings.Contains(r.Detail, "bind_port") {
 		t.Errorf("bind_port of a listening socket: %+v, want a local fault", r)
 	}

@@ -31,7 +31,7 @@ var daemons = []string{"vipd", "keepalived"}
 // section is one part of the run.
 type section struct {
 	name string
-	run  func(*lab.Stage, *report)
+	run  func(*stage, *report)
 }
 
 var sections = []section{
@@ -87,17 +87,17 @@ func run(only, page string) error {
 
 // perform runs a section; what the lab could not do becomes an error.
 func perform(s section, r *report) (err error) {
-	st := lab.NewStage("bench", s.name)
+	st := newStage(s.name)
 	defer func() {
 		switch p := recover(); p.(type) {
 		case nil:
-		case lab.Failure:
+		case failure:
 			err = errors.New("it could not be measured; the reason is above")
 		default:
 			panic(p)
 		}
 	}()
-	defer st.Close()
+	defer st.close()
 	s.run(st, r)
 	return nil
 }

@@ -82,12 +82,12 @@ func play(shell bool) (code int) {
 	s := newStage()
 	defer func() {
 		if r := recover(); r != nil {
-			if _, failed := r.(lab.Failure); !failed {
-				s.Close()
+			if _, failed := r.(failure); !failed {
+				s.close()
 				panic(r)
 			}
 		}
-		s.Close()
+		s.close()
 		if s.Failed() {
 			code = 1
 		}

@@ -2,7 +2,6 @@ package router
 
 import (
 	"fmt"
-	"maps"
 
 	"vipd/vrrp"
 )
@@ -77,11 +76,15 @@ func (r *Router) tracked() map[tracker]bool {
 	return names
 }
 
-// forgetResults drops the results of what is tracked no more: a later tracker of that
-// name starts without one.
-func (r *Router) forgetResults() {
+// forgetResults drops the results of what was tracked and is no more: a later
+// tracker of that name starts without one.
+func (r *Router) forgetResults(before map[tracker]bool) {
 	now := r.tracked()
-	maps.DeleteFunc(r.results, func(t tracker, _ int) bool { return !now[t] })
+	for t := range before {
+		if !now[t] {
+			delete(r.results, t)
+		}
+	}
 }
 
 // track adds what the trackers of an instance say to env.

@@ -41,7 +41,6 @@ type balancer struct {
 	states   map[ipvs.Key]plan.State // as last logged
 	told     map[serverID]healthcheck.Verdict
 	tellNew  bool // a new server is an event, too
-	failures bool // every failed attempt of a check is logged
 	alerts   *alerts
 }
 
@@ -80,7 +79,7 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 		b.inheritFound(&servers[i], old)
 	}
 	b.found = nil
-	var jobs []run.Job
+	checks := newShared(snapshot)
 	services := make([]balancedService, 0, len(servers))
 	for i := range servers {
 		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers))}
@@ -92,14 +91,12 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 				if err != nil {
 					return err
 				}
-				job.LogFailures = b.failures
-				jobs = append(jobs, job)
-				s.keys[j] = append(s.keys[j], job.Key)
+				s.keys[j] = append(s.keys[j], checks.add(job))
 			}
 		}
 		services = append(services, s)
 	}
-	switch err := b.checks.Configure(jobs); {
+	switch err := b.checks.Configure(checks.all()); {
 	case errors.Is(err, run.ErrLingering):
 		b.log.Warn("a health check does not end; its results are ignored", zap.NamedError("err", err))
 	case err != nil:

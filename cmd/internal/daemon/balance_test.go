@@ -75,8 +75,8 @@ func server(port uint16) conf.VirtualServer {
 }
 
 const (
-	check21     = "tcp 10.9.0.100:80 10.0.0.21:80 TCP_CHECK 10.0.0.21:80"
-	check21port = "tcp 10.9.0.100:80 10.0.0.21:80 TCP_CHECK 10.0.0.21:81"
+	check21     = "TCP_CHECK 10.0.0.21:80"
+	check21port = "TCP_CHECK 10.0.0.21:81"
 )
 
 func newTestBalancer(t *testing.T, servers ...conf.VirtualServer) (*balancer, *fakeChecks, *fakeTable) {

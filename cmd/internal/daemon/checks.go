@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -14,10 +15,10 @@ import (
 )
 
 // checkers is the list of all kinds of check: a new kind is one package and one
-// line here.
+// line here. The key names everything that decides the result.
 var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, err error){
 	"TCP_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
-		cfg := tcpcheck.Config{Target: c.Target, Bind: c.Bind}
+		cfg := tcpcheck.Config{Target: c.Target, Source: source(c)}
 		check, err := tcpcheck.New(cfg)
 		return cfg.Key(), check, err
 	},
@@ -25,10 +26,15 @@ var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, 
 	"SSL_GET":  httpChecker,
 }
 
+// source is where a check comes from.
+func source(c *conf.Check) healthcheck.Source {
+	return healthcheck.Source{Bind: c.Bind, Interface: c.BindIf, Mark: c.FWMark}
+}
+
 func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
 	cfg := httpcheck.Config{
-		Target: c.Target, Bind: c.Bind, TLS: c.Kind == "SSL_GET", ServerName: c.SNI,
-		VirtualHost: c.VirtualHost, Protocol: httpcheck.Protocol(c.HTTPProtocol),
+		Target: c.Target, Source: source(c), TLS: c.Kind == "SSL_GET", ServerName: c.SNI,
+		VirtualHost: c.VirtualHost, Protocol: httpcheck.Protocol(c.HTTPProtocol), Timeout: c.ConnectTimeout,
 	}
 	for _, u := range c.URLs {
 		url := httpcheck.URL{Path: u.Path, Digest: u.Digest, VirtualHost: u.VirtualHost}
@@ -41,17 +47,21 @@ func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
 	return cfg.Key(), check, err
 }
 
-// job makes the check of one server of one service. The key names the server as
-// well: two services keep separate verdicts and separate timing for it.
+// job makes the check of one server of one service. Its key does not say whose it
+// is: see share.
 func job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
 	key, checker, err := checkers[c.Kind](c)
 	if err != nil {
 		return run.Job{}, fmt.Errorf("making the %s of %s in %s: %w", c.Kind, server.Address, service, err)
 	}
+	if inherit == healthcheck.Unknown && c.Alpha {
+		inherit = healthcheck.Down
+	}
 	return run.Job{
-		Key: service.String() + " " + server.Address.String() + " " + key, Checker: checker,
-		Interval: c.DelayLoop, Timeout: c.ConnectTimeout, Retry: c.Retry,
-		DelayBeforeRetry: c.DelayBeforeRetry, Warmup: c.Warmup, Inherit: inherit,
+		Key: key, Checker: checker, Interval: c.DelayLoop,
+		Timeout:          c.ConnectTimeout * time.Duration(max(1, len(c.URLs))), // each page has its own
+		Limits:           healthcheck.Limits{Retry: c.Retry, Fall: c.Fall, Rise: c.Rise},
+		DelayBeforeRetry: c.DelayBeforeRetry, Warmup: c.Warmup, Inherit: inherit, LogFailures: c.LogAllFailures,
 		Fields: []zap.Field{
 			zap.String("service", service.String()), zap.Stringer("dest", server.Address), zap.String("check", c.Kind),
 		},

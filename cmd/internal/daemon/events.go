@@ -147,17 +147,25 @@ func upDown(up bool) string {
 	return "DOWN"
 }
 
-// Tell says whether a server that is new is an event, too (rs_init_notifies), and
-// whether every failed attempt of a check is logged (checker_log_all_failures) by
-// the checks that Configure makes.
-func (b *balancer) Tell(newServers, failures bool) {
+// Tell says whether a server that is new is an event, too (rs_init_notifies).
+func (b *balancer) Tell(newServers bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tellNew, b.failures = newServers, failures
+	b.tellNew = newServers
+}
+
+// startsDown reports whether a new server is down only because of alpha.
+func startsDown(r *conf.RealServer, keys []string, snapshot map[string]run.Status) bool {
+	for i, k := range keys {
+		if st := snapshot[k]; r.Checks[i].Alpha && st.Inherited && !st.Healthy {
+			return true
+		}
+	}
+	return false
 }
 
 // tellServers reports servers whose verdict has changed. One without a result is
-// as it was, and up at first, as in the table. Called with mu held.
+// as it was; at first up, as in the table, and with alpha down. Called with mu held.
 func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
 	for _, s := range b.services {
 		key := serviceKey(s.conf)
@@ -167,6 +175,9 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 			before, known := b.told[id]
 			if !known {
 				before = healthcheck.Up
+				if startsDown(r, s.keys[i], snapshot) {
+					before = healthcheck.Down
+				}
 			}
 			now := verdicts[id]
 			if now == healthcheck.Unknown {

@@ -23,7 +23,7 @@ func TestServiceLines(t *testing.T) {
 	if err := b.Configure([]conf.VirtualServer{server(80)}); err != nil {
 		t.Fatal(err)
 	}
-	const check22 = "tcp 10.9.0.100:80 10.0.0.22:80 TCP_CHECK 10.0.0.22:80"
+	const check22 = "TCP_CHECK 10.0.0.22:80"
 	for _, step := range []struct {
 		check   string
 		healthy bool
@@ -52,7 +52,7 @@ func TestServiceLines(t *testing.T) {
 func TestNewServersAreTold(t *testing.T) {
 	var lines []string
 	b := newBalancer(&fakeChecks{}, &fakeTable{}, func(line string) { lines = append(lines, line) }, zap.NewNop())
-	b.Tell(true, false)
+	b.Tell(true)
 	more := server(80)
 	more.RealServers = append(more.RealServers, conf.RealServer{Address: netip.MustParseAddrPort("10.0.0.23:80"), Method: "DR", Weight: 1})
 	for _, v := range []conf.VirtualServer{server(80), server(80), more} {

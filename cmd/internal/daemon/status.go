@@ -255,7 +255,7 @@ func serverState(v healthcheck.Verdict) string {
 func checkStatus(c *conf.Check, r run.Status) status.Check {
 	return status.Check{
 		Type: c.Kind, Target: c.Target.String(), Healthy: r.Healthy, Known: r.Known, LastRun: r.LastRun,
-		LatencyMS: float64(r.Latency.Microseconds()) / 1000, Detail: r.Detail, Alarm: r.Alarm,
+		LatencyMS: float64(r.Latency.Microseconds()) / 1000, Detail: r.Detail, Progress: r.Progress, Alarm: r.Alarm,
 	}
 }
 

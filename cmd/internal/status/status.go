@@ -163,5 +163,6 @@ type Check struct {
 	LastRun   time.Time `json:"last_run,omitzero"` // absent until the first run has ended
 	LatencyMS float64   `json:"latency_ms"`
 	Detail    string    `json:"detail"`
-	Alarm     string    `json:"alarm,omitempty"` // local trouble: the result says nothing about the server
+	Progress  string    `json:"progress,omitempty"` // towards another verdict, with rise or fall: "passed 1 of 3 times in a row"
+	Alarm     string    `json:"alarm,omitempty"`    // local trouble: the result says nothing about the server
 }

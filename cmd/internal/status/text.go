@@ -229,7 +229,11 @@ func lastCheck(r RealServer, now time.Time) string {
 		case !c.Known:
 			parts = append(parts, c.Type+" not run yet")
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s ago: %s", c.Type, age(now, c.LastRun), c.Detail))
+			text := fmt.Sprintf("%s %s ago: %s", c.Type, age(now, c.LastRun), c.Detail)
+			if c.Progress != "" {
+				text += " (" + c.Progress + ")"
+			}
+			parts = append(parts, text)
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vipd/healthcheck"
 )
 
 // Conn is a connected TCP socket whose reads and writes end with the context
@@ -28,33 +30,24 @@ type Conn struct {
 	local, remote netip.AddrPort
 }
 
-// Dial connects to target, from bind when its address is valid or its port is
-// not 0. The error is always an *Error.
-func Dial(ctx context.Context, target, bind netip.AddrPort) (*Conn, error) {
+// Dial connects to target from source. The error is always an *Error.
+func Dial(ctx context.Context, target netip.AddrPort, source healthcheck.Source) (*Conn, error) {
 	start := time.Now()
 	op := "connect " + target.String()
 	if ctx.Err() != nil {
 		return nil, timeoutError(ctx, op, start)
 	}
-	sa, family, err := sockaddr(target)
+	s, err := open(op, target, source, unix.SOCK_STREAM, unix.IPPROTO_TCP)
 	if err != nil {
-		return nil, &Error{Op: op, Err: err}
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
-	if err != nil {
-		return nil, socketError(op, err)
-	}
-	if err := prepare(fd, family, bind); err != nil {
-		unix.Close(fd)
 		return nil, err
 	}
-	err = connect(fd, sa)
+	err = connect(s.fd, s.to)
 	if err != nil && err != unix.EINPROGRESS {
-		unix.Close(fd)
-		return nil, connectError(op, err, sa, family, bind)
+		unix.Close(s.fd)
+		return nil, connectError(op, err, s, source)
 	}
 	// From here on the file owns the descriptor.
-	c := &Conn{file: os.NewFile(uintptr(fd), "tcp"), local: bind, remote: target}
+	c := &Conn{file: os.NewFile(uintptr(s.fd), "tcp"), local: source.Bind, remote: target}
 	if derr := c.watch(ctx); derr != nil {
 		c.file.Close()
 		return nil, &Error{Op: op, Err: derr, Local: true}
@@ -69,17 +62,67 @@ func Dial(ctx context.Context, target, bind netip.AddrPort) (*Conn, error) {
 			if os.IsTimeout(err) {
 				return nil, timeoutError(ctx, op, start)
 			}
-			return nil, connectError(op, err, sa, family, bind)
+			return nil, connectError(op, err, s, source)
 		}
 	}
 	return c, nil
 }
 
-// prepare sets the options and the source of a new socket.
-func prepare(fd, family int, bind netip.AddrPort) error {
-	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
-		return &Error{Op: "setting SO_LINGER", Err: err, Local: true}
+// socket is one that is not yet connected.
+type socket struct {
+	fd, family int
+	to         unix.Sockaddr
+}
+
+// open makes a socket towards target with the options and the source that it is
+// to have. The error is an *Error.
+func open(op string, target netip.AddrPort, source healthcheck.Source, kind, protocol int) (socket, error) {
+	to, family, err := sockaddr(target, source.Interface)
+	if err != nil {
+		return socket{}, &Error{Op: op, Err: err}
 	}
+	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return socket{}, socketError(op, err)
+	}
+	if kind == unix.SOCK_STREAM {
+		err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		if err != nil {
+			err = &Error{Op: "setting SO_LINGER", Err: err, Local: true}
+		}
+	}
+	if err == nil {
+		err = route(fd, source)
+	}
+	if err == nil {
+		err = bindTo(fd, family, source)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return socket{}, err
+	}
+	return socket{fd, family, to}, nil
+}
+
+// route sets what decides on the way that packets take.
+func route(fd int, source healthcheck.Source) error {
+	if source.Mark != 0 {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(source.Mark)); err != nil {
+			return &Error{Op: fmt.Sprintf("setting the fwmark %d", source.Mark), Err: err, Local: true, Hint: "vipd needs CAP_NET_ADMIN for it"}
+		}
+	}
+	if source.Interface == "" {
+		return nil
+	}
+	if err := unix.SetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE, source.Interface); err != nil {
+		return deviceError(source.Interface, err)
+	}
+	return nil
+}
+
+// bindTo sets the source address and port, if there are any.
+func bindTo(fd, family int, source healthcheck.Source) error {
+	bind := source.Bind
 	if !bind.Addr().IsValid() && bind.Port() == 0 {
 		return nil
 	}
@@ -99,7 +142,7 @@ func prepare(fd, family int, bind netip.AddrPort) error {
 	if err := unix.SetsockoptInt(fd, level, name, 1); err != nil {
 		return &Error{Op: op, Err: err, Local: true}
 	}
-	sa, bindFamily, err := sockaddr(bind)
+	sa, bindFamily, err := sockaddr(bind, source.Interface)
 	if err != nil {
 		return &Error{Op: op, Err: err}
 	}
@@ -176,8 +219,9 @@ func (c *Conn) made() (ok bool) {
 	return ok && err == nil
 }
 
-// sockaddr converts an address for the kernel.
-func sockaddr(ap netip.AddrPort) (unix.Sockaddr, int, error) {
+// sockaddr converts an address for the kernel. A link-local one without a zone is
+// on the interface.
+func sockaddr(ap netip.AddrPort, iface string) (unix.Sockaddr, int, error) {
 	addr := ap.Addr().Unmap()
 	if addr.Is4() {
 		return &unix.SockaddrInet4{Port: int(ap.Port()), Addr: addr.As4()}, unix.AF_INET, nil
@@ -186,7 +230,11 @@ func sockaddr(ap netip.AddrPort) (unix.Sockaddr, int, error) {
 		return nil, 0, unix.EDESTADDRREQ
 	}
 	sa := &unix.SockaddrInet6{Port: int(ap.Port()), Addr: addr.As16()}
-	if zone := addr.Zone(); zone != "" {
+	zone := addr.Zone()
+	if zone == "" && addr.IsLinkLocalUnicast() {
+		zone = iface
+	}
+	if zone != "" {
 		index, err := strconv.Atoi(zone)
 		if err != nil {
 			iface, err := net.InterfaceByName(zone)

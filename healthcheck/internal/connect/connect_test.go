@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vipd/healthcheck"
 	"vipd/healthcheck/checktest"
 )
 
@@ -20,7 +21,7 @@ func dial(t *testing.T, target netip.AddrPort) *Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	t.Cleanup(cancel)
-	c, err := Dial(ctx, target, netip.AddrPort{})
+	c, err := Dial(ctx, target, healthcheck.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestContextEndsIO(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 			}
 			defer cancel()
-			c, err := Dial(ctx, mute, netip.AddrPort{})
+			c, err := Dial(ctx, mute, healthcheck.Source{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,13 +95,15 @@ func TestContextEndsIO(t *testing.T) {
 // TestLocalTrouble: which errors blame this machine, at which step.
 func TestLocalTrouble(t *testing.T) {
 	target := netip.MustParseAddrPort("127.0.0.1:9")
-	sa, family, err := sockaddr(target)
+	sa, family, err := sockaddr(target, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	atSocket := func(err error) *Error { return socketError("connect", err) }
 	atBind := func(err error) *Error { return bindError("bind", err) }
-	atConnect := func(err error) *Error { return connectError("connect", err, sa, family, netip.AddrPort{}) }
+	atConnect := func(err error) *Error {
+		return connectError("connect", err, socket{family: family, to: sa}, healthcheck.Source{})
+	}
 	tests := []struct {
 		step  func(error) *Error
 		local []error
@@ -132,11 +135,11 @@ func TestLocalTrouble(t *testing.T) {
 // address for the target, is the way to the server and not a lack of ports.
 func TestNoSourceAddress(t *testing.T) {
 	target, gone := netip.MustParseAddrPort("127.0.0.1:9"), netip.MustParseAddrPort("192.0.2.1:0")
-	sa, family, err := sockaddr(target)
+	sa, family, err := sockaddr(target, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := connectError("connect", unix.EADDRNOTAVAIL, sa, family, gone)
+	e := connectError("connect", unix.EADDRNOTAVAIL, socket{family: family, to: sa}, healthcheck.Source{Bind: gone})
 	if e.Local || !strings.Contains(e.Hint, "no source address") {
 		t.Errorf("got %+v", e)
 	}
@@ -148,14 +151,14 @@ func TestZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, zone := range []string{"lo", "1"} {
-		sa, _, err := sockaddr(netip.MustParseAddrPort("[fe80::1%" + zone + "]:80"))
+		sa, _, err := sockaddr(netip.MustParseAddrPort("[fe80::1%"+zone+"]:80"), "")
 		if err != nil || sa.(*unix.SockaddrInet6).ZoneId != uint32(lo.Index) {
 			t.Errorf("zone %s: %+v, %v", zone, sa, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err := Dial(ctx, netip.MustParseAddrPort("[fe80::1%none]:80"), netip.AddrPort{}); err == nil || IsLocal(err) || !strings.Contains(err.Error(), "looking up interface none") {
+	if _, err := Dial(ctx, netip.MustParseAddrPort("[fe80::1%none]:80"), healthcheck.Source{}); err == nil || IsLocal(err) || !strings.Contains(err.Error(), "looking up interface none") {
 		t.Errorf("an interface that does not exist: %v", err)
 	}
 }

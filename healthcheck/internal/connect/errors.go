@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"vipd/healthcheck"
 )
 
 // Error is why there is no connection.
@@ -77,6 +79,19 @@ func socketError(op string, err error) *Error {
 	return e
 }
 
+// deviceError: an interface that is not there is a broken way to the server and
+// counts as a failure; a lack of rights says nothing about it.
+func deviceError(iface string, err error) *Error {
+	e := &Error{Op: "bind to interface " + iface, Err: err, Local: scarce(err), Hint: hint(err)}
+	switch err {
+	case unix.ENODEV:
+		e.Hint = "the bind_if interface is not on this machine"
+	case unix.EPERM:
+		e.Local, e.Hint = true, "vipd needs CAP_NET_RAW for it"
+	}
+	return e
+}
+
 // bindError: a source address that is not there is a broken way to the server
 // and counts as a failure; a port that is taken or not permitted says nothing
 // about it.
@@ -97,20 +112,20 @@ func bindError(op string, err error) *Error {
 
 // connectError sorts the errors of connect(2). Those of routes and of the
 // server are failures, a lack of resources is not.
-func connectError(op string, err error, sa unix.Sockaddr, family int, bind netip.AddrPort) *Error {
+func connectError(op string, err error, s socket, source healthcheck.Source) *Error {
 	e := &Error{Op: op, Err: err, Local: scarce(err), Hint: hint(err)}
 	switch {
 	case err == unix.EADDRINUSE:
 		e.Local, e.Hint = true, "the bind_port is in use"
 	case err == unix.EADDRNOTAVAIL:
-		why := probe(sa, family, bind)
+		why := probe(s, source)
 		if why == unix.EADDRNOTAVAIL || why != nil && !scarce(why) {
 			e.Hint = "this machine has no source address for it"
 			break
 		}
 		e.Local, e.Hint = true, hint(unix.EAGAIN)
-		if bind.Port() != 0 {
-			e.Hint = fmt.Sprintf("the last connection from bind_port %d still exists", bind.Port())
+		if port := source.Bind.Port(); port != 0 {
+			e.Hint = fmt.Sprintf("the last connection from bind_port %d still exists", port)
 		}
 	}
 	return e
@@ -119,22 +134,25 @@ func connectError(op string, err error, sa unix.Sockaddr, family int, bind netip
 // probe finds out what EADDRNOTAVAIL of a TCP connect meant: no source address
 // or no free port. Connecting a UDP socket does the same choice of route and
 // address, sends nothing, and has its own ports.
-func probe(sa unix.Sockaddr, family int, bind netip.AddrPort) error {
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+func probe(s socket, source healthcheck.Source) error {
+	fd, err := unix.Socket(s.family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if bind.Addr().IsValid() {
-		source, _, err := sockaddr(netip.AddrPortFrom(bind.Addr(), 0))
+	if err := route(fd, source); err != nil {
+		return err
+	}
+	if source.Bind.Addr().IsValid() {
+		from, _, err := sockaddr(netip.AddrPortFrom(source.Bind.Addr(), 0), source.Interface)
 		if err != nil {
 			return err
 		}
-		if err := unix.Bind(fd, source); err != nil {
+		if err := unix.Bind(fd, from); err != nil {
 			return err
 		}
 	}
-	return unix.Connect(fd, sa)
+	return unix.Connect(fd, s.to)
 }
 
 // timeoutError is the error for an end of ctx.
