@@ -69,7 +69,7 @@ func (f field) vipWords(words []string) (vip, bool) {
 		return v, false
 	}
 	v.Deprecated = v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128
-	seen := map[string]bool{}
+	seen, brd := map[string]bool{}, []string(nil)
 	for words = words[1:]; len(words) > 0; words = words[1:] {
 		option := words[0]
 		valued, known := vipOptions[option]
@@ -95,9 +95,14 @@ func (f field) vipWords(words []string) (vip, bool) {
 			return v, f.vipValue(option, argument, "the name of a track_group")
 		case option == "track_group" || (option == "no_track" || option == "use_vmac") && f.static():
 			return v, f.vipUnknown(option)
+		case option == "brd" || option == "broadcast":
+			brd = []string{option, argument} // once the length is known, which may be the peer's
 		case !f.vipOption(&v.VIP, option, argument):
 			return v, false
 		}
+	}
+	if brd != nil && !f.vipBroadcast(&v.VIP, brd[0], brd[1]) {
+		return v, false
 	}
 	if seen["peer"] && !seen["preferred_lft"] {
 		v.Deprecated = v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128
@@ -185,16 +190,24 @@ func (f field) vipOption(v *VIP, option, argument string) bool {
 			return value("the address of another host, of the same family, with or without a prefix length")
 		}
 		v.Peer, v.Prefix = p.Addr(), netip.PrefixFrom(v.Prefix.Addr(), p.Bits())
-	case "brd", "broadcast":
-		if v.Prefix.Addr().Is6() {
-			return value("left out: IPv6 has no broadcast")
-		}
-		broadcast, ok := broadcast(v.Prefix, argument)
-		if !ok {
-			return value(`an IPv4 address, "+" or "-"`)
-		}
-		v.Broadcast = broadcast
 	}
+	return true
+}
+
+// vipBroadcast applies brd.
+func (f field) vipBroadcast(v *VIP, option, argument string) bool {
+	if v.Prefix.Addr().Is6() {
+		return f.vipValue(option, argument, "left out: IPv6 has no broadcast")
+	}
+	of := v.Prefix
+	if v.Peer.IsValid() {
+		of = netip.PrefixFrom(v.Peer, of.Bits())
+	}
+	a, ok := broadcast(of, argument)
+	if !ok {
+		return f.vipValue(option, argument, `an IPv4 address, "+" or "-"`)
+	}
+	v.Broadcast = a
 	return true
 }
 

@@ -1,14 +1,11 @@
 package acceptance
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/net/bpf"
 
 	"vipd/test/lab"
 )
@@ -90,28 +87,13 @@ func newFloodSite(t *testing.T) *floodSite {
 		return n.Vipd(lab.VipdConf("", list...))
 	}
 	for i, n := range []*lab.Node{s.d1, s.d2} {
-		s.sent[i] = l.Switch().CaptureOn(n.Name, fromMAC(n)...)
+		s.sent[i] = l.Switch().CaptureOn(n.Name, lab.FromNode(n)...)
 	}
 	s.v1 = start(s.d1, s.d2, 200)
 	s.owned("d1")
 	s.v2 = start(s.d2, s.d1, 100)
 	s.settled()
 	return s
-}
-
-// fromMAC is a filter for the frames of one node.
-func fromMAC(n *lab.Node) []bpf.Instruction {
-	var low uint32
-	var a, b byte
-	if _, err := fmt.Sscanf(n.MAC(), "02:00:00:%x:00:%x", &a, &b); err == nil {
-		low = uint32(a)<<16 | uint32(b)
-	}
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: 8, Size: 4}, // the last four bytes of the sender's MAC
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: low, SkipTrue: 1},
-		bpf.RetConstant{Val: 1 << 18},
-		bpf.RetConstant{Val: 0},
-	}
 }
 
 // owned waits until a node alone has all addresses.

@@ -19,7 +19,7 @@ const (
 
 // jitter measures how evenly adverts leave, at the shortest interval, of both
 // daemons at the same time.
-func jitter(st *stage, r *report) {
+func jitter(st *lab.Stage, r *report) {
 	t := r.table("Adverts every 10 ms", fmt.Sprintf("One instance, a master alone; for %v each, both daemons at the same time on sites of their own. "+
 		"Jitter: by how much the time between two adverts differs from 10 ms, half, 99 of 100 and all of them no more than. "+
 		"Load: %d programs that compute without end, of usual priority. Drift: by how much the last adverts are off the schedule that the first ones began; whole intervals that were left out do not count. "+
@@ -71,7 +71,7 @@ func jitter(st *stage, r *report) {
 			}
 			t.add("adverts sent, "+what, sent["vipd"], sent["keepalived"])
 		}
-		st.close()
+		st.Close()
 	}
 }
 
@@ -100,7 +100,7 @@ func percentiles(s series) string {
 }
 
 // computeAlways starts programs that never wait, and returns what ends them.
-func computeAlways(st *stage) (stop func()) {
+func computeAlways(st *lab.Stage) (stop func()) {
 	var running []*exec.Cmd
 	for range busyLoops {
 		c := exec.Command("sh", "-c", "while :; do :; done")

@@ -21,12 +21,12 @@ type cost struct{ cpu, wakeups, memory float64 }
 // load measures what many instances cost. Two sites run side by side: in each a
 // master of one kind is heard by a backup of either kind. Costs are counted at
 // the same time for all.
-func load(st *stage, r *report) {
+func load(st *lab.Stage, r *report) {
 	t := r.table(fmt.Sprintf("%d instances", many), fmt.Sprintf("One address each; announcements off but for one at the take-over. Two masters, one of each kind, each heard by a backup "+
 		"of either kind, all at the same time, for %v. CPU: of one processor, user and kernel. Wake-ups: how often a thread had waited.", loadTime))
 	for _, interval := range []time.Duration{time.Second, 100 * time.Millisecond} {
 		costs := loadAt(st, interval)
-		st.close()
+		st.Close()
 		for _, role := range []string{"MASTER", "BACKUP of a vipd", "BACKUP of a keepalived"} {
 			v, k := costs[[2]string{"vipd", role}], costs[[2]string{"keepalived", role}]
 			what := fmt.Sprintf("%v, %s: ", interval, role)
@@ -52,7 +52,7 @@ func manyInstances(priority int, interval time.Duration, extra ...string) []lab.
 }
 
 // loadAt returns the costs by daemon and role.
-func loadAt(st *stage, interval time.Duration) map[[2]string]cost {
+func loadAt(st *lab.Stage, interval time.Duration) map[[2]string]cost {
 	var subjects []*subject
 	var labs []*lab.Lab
 	last := netip.AddrFrom4([4]byte{10, 9, 1, many})

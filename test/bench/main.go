@@ -31,7 +31,7 @@ var daemons = []string{"vipd", "keepalived"}
 // section is one part of the run.
 type section struct {
 	name string
-	run  func(*stage, *report)
+	run  func(*lab.Stage, *report)
 }
 
 var sections = []section{
@@ -87,17 +87,17 @@ func run(only, page string) error {
 
 // perform runs a section; what the lab could not do becomes an error.
 func perform(s section, r *report) (err error) {
-	st := newStage(s.name)
+	st := lab.NewStage("bench", s.name)
 	defer func() {
 		switch p := recover(); p.(type) {
 		case nil:
-		case failure:
+		case lab.Failure:
 			err = errors.New("it could not be measured; the reason is above")
 		default:
 			panic(p)
 		}
 	}()
-	defer st.close()
+	defer st.Close()
 	s.run(st, r)
 	return nil
 }

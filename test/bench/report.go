@@ -180,7 +180,7 @@ func keepalivedVersion() string {
 }
 
 func vipdVersion() string {
-	out, err := exec.Command(lab.VipdBin(newStage("version")), "version").Output()
+	out, err := exec.Command(lab.VipdBin(lab.NewStage("bench", "version")), "version").Output()
 	if err != nil {
 		return "vipd of unknown version"
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 // thousand measures the take-over of very many addresses.
-func thousand(st *stage, r *report) {
+func thousand(st *lab.Stage, r *report) {
 	t := r.table("A thousand addresses in one take-over", fmt.Sprintf("One instance at 0.1 s with %d addresses, all but one of them excluded from the adverts "+
 		"(they would not fit); the master's link is cut, %d times with each daemon in turn. Median and worst.", thousandVIPs, thousandTrials))
 	conf := func(priority int) lab.Instance {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/bpf"
-
 	"vipd/test/lab"
 )
 
@@ -24,7 +22,7 @@ func TestO16FloodOfAdverts(t *testing.T) {
 	l := lab.New(t, "d1", "d2", "cl")
 	d1, d2 := l.Node("d1"), l.Node("d2")
 	x := l.AddHost("x", 50)
-	seen := l.Node("cl").CaptureOn("eth0", except(x)...)
+	seen := l.Node("cl").CaptureOn("eth0", lab.Except(x)...)
 	conf := func(prio int) string { return lab.VipdConf("", tenGroups(prio)...) }
 	d1.Vipd(conf(200))
 	last := tenGroups(200)[9]
@@ -167,19 +165,4 @@ func junk(x, victim *lab.Node) [][]byte {
 		}
 	}
 	return list
-}
-
-// except is a filter for all frames but those of one node.
-func except(n *lab.Node) []bpf.Instruction {
-	var low uint32
-	var a, b byte
-	if _, err := fmt.Sscanf(n.MAC(), "02:00:00:%x:00:%x", &a, &b); err == nil {
-		low = uint32(a)<<16 | uint32(b)
-	}
-	return []bpf.Instruction{
-		bpf.LoadAbsolute{Off: 8, Size: 4}, // the last four bytes of the sender's MAC
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: low, SkipTrue: 1},
-		bpf.RetConstant{Val: 1 << 18},
-		bpf.RetConstant{Val: 0},
-	}
 }

@@ -1,7 +1,9 @@
 package cases
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,40 @@ func TestVIPWithoutInterface(t *testing.T) {
 		t.Errorf("alarms %q with the interface there", got)
 	}
 	steady(t, seen, 51, d1.Addr(), 200, quick, from)
+	transitions(t, v, "A", "INIT -> BACKUP", "BACKUP -> MASTER")
+	calm(t, v)
+}
+
+// Thousands of addresses are taken out of the configuration while they are being
+// added: not one is left behind, though readings of the kernel meanwhile miss some.
+func TestReloadTakesManyAddressesAway(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1")
+	d1 := l.Node("d1")
+	var list []string
+	for i := range 10_000 {
+		list = append(list, fmt.Sprintf("\"10.100.%d.%d\"", i/200, 1+i%200))
+	}
+	few := sole(`["10.9.0.100"]`)
+	many := sole(`["10.9.0.100"]`, "virtual_ipaddress_excluded ["+strings.Join(list, ", ")+"]")
+	v := d1.Vipd(few)
+	l.WaitOwner(lab.VIP(), 5*time.Second, "d1")
+	count := func() int { return strings.Count(d1.Sh("ip -o -4 addr show dev eth0"), " 10.100.") }
+	for round := range 4 {
+		v.Reload(many)
+		for end := time.Now().Add(10 * time.Second); count() < 1000*(1+round) && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond)
+		}
+		v.Reload(few)
+		left := -1
+		for end := time.Now().Add(20 * time.Second); left != 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			left = count()
+		}
+		if left != 0 {
+			t.Fatalf("round %d: %d addresses are left 20 s after the reload", round, left)
+		}
+	}
+	l.WaitOwner(lab.VIP(), time.Second, "d1")
 	transitions(t, v, "A", "INIT -> BACKUP", "BACKUP -> MASTER")
 	calm(t, v)
 }

@@ -175,3 +175,38 @@ func TestOneVRIDSharedWithKeepalived(t *testing.T) {
 		}
 	})
 }
+
+// An observer beside keepalived knows which of the virtual routers an advert is of.
+func TestOneVRIDSharedObserved(t *testing.T) {
+	eachFamily(t, func(t *testing.T, f family) {
+		s := newSharing(t, f)
+		for node, list := range map[string][]lab.Instance{"d1": s.first(), "d2": s.second(), "d3": s.third()} {
+			s.l.Node(node).Keepalived(lab.KeepalivedConf("", list...))
+		}
+		s.owned(t, "d1 d2 d1 d3", time.Second)
+		v1 := s.l.Node("d1").Vipd(lab.VipdConf("", s.first()...), "--observe")
+		v2 := s.l.Node("d2").Vipd(lab.VipdConf("", s.second()...), "--observe")
+		for v, masters := range map[*lab.Daemon]string{v1: "AC", v2: "B"} {
+			v.WaitLog("would become|listening for a master", 10*time.Second)
+			list := v.Status().Instances
+			if want := map[*lab.Daemon]int{v1: 4, v2: 3}[v]; len(list) != want {
+				t.Fatalf("%s has %d instances, want %d", v.Name, len(list), want)
+			}
+			for _, in := range list {
+				want := `agrees: keepalived is not MASTER here, vipd would be BACKUP`
+				if strings.Contains(masters, in.Name) {
+					want = `agrees: keepalived is MASTER here, vipd would be MASTER`
+				}
+				v.WaitLog(want+`.*"`+in.Name+`"`, 10*time.Second)
+			}
+		}
+		s.owned(t, "d1 d2 d1 d3", 3*time.Second)
+		for _, v := range []*lab.Daemon{v1, v2} {
+			for line := range strings.Lines(v.Log()) {
+				if strings.Contains(line, " WARN ") {
+					t.Errorf("%s: %s", v.Name, line)
+				}
+			}
+		}
+	})
+}

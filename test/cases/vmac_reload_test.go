@@ -75,3 +75,35 @@ func TestVMACByReload(t *testing.T) {
 		l.WaitOwner(f.vip, time.Second, "d1")
 	}
 }
+
+// A MASTER whose link has to be made anew, for it moves to another interface or has another virtual MAC under the same
+// name, tells the others that it leaves before the old link goes.
+func TestVMACLinkIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	shape := func(dev string, vrid uint8) string {
+		i := one("A", vrid, `["10.9.0.100"]`, "use_vmac vm0")
+		i.Interface = dev
+		return lab.VipdConf("", i)
+	}
+	for name, after := range map[string]string{"interface": shape("eth1", 51), "VRID": shape("eth0", 52)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := lab.New(t, "d1", "cl")
+			d1 := l.Node("d1")
+			seen := l.Node("cl").Capture()
+			v := d1.Vipd(shape("eth0", 51))
+			l.WaitOwner(lab.VIP(), 15*time.Second, "d1")
+			seen.WaitAdvert(2*time.Second, 51, d1.Addr(), time.Now())
+			at := reloaded(l, v, after)
+			v.WaitState("A", "MASTER", 5*time.Second)
+			adverts := seen.Adverts(51)
+			if last := adverts[len(adverts)-1]; last.Priority != 0 || last.At.Sub(at) > time.Second {
+				t.Errorf("the last advert of VRID 51 on eth0, %v after the reload, has priority %d, want 0", last.At.Sub(at), last.Priority)
+			}
+			if has := kernelHas(d1, lab.VIP()); has != "10.9.0.100/32 vm0 vm0" {
+				t.Errorf("the kernel has the VIP as %q", has)
+			}
+			calm(t, v)
+		})
+	}
+}

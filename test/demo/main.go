@@ -82,12 +82,12 @@ func play(shell bool) (code int) {
 	s := newStage()
 	defer func() {
 		if r := recover(); r != nil {
-			if _, failed := r.(failure); !failed {
-				s.close()
+			if _, failed := r.(lab.Failure); !failed {
+				s.Close()
 				panic(r)
 			}
 		}
-		s.close()
+		s.Close()
 		if s.Failed() {
 			code = 1
 		}

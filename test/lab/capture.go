@@ -218,6 +218,27 @@ func (c *Capture) WaitFrame(limit time.Duration, what string, match func(Frame) 
 	}
 }
 
+// FromNode is a filter for the frames of one node, Except one for all others.
+func FromNode(n *Node) []bpf.Instruction { return bySender(n, bpf.JumpNotEqual) }
+
+// Except is a filter for all frames but those of one node.
+func Except(n *Node) []bpf.Instruction { return bySender(n, bpf.JumpEqual) }
+
+// bySender drops the frames whose sender's MAC compares so with the node's.
+func bySender(n *Node, drop bpf.JumpTest) []bpf.Instruction {
+	var low uint32
+	var a, b byte
+	if _, err := fmt.Sscanf(n.MAC(), "02:00:00:%x:00:%x", &a, &b); err == nil {
+		low = uint32(a)<<16 | uint32(b)
+	}
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: 8, Size: 4}, // the last four bytes of the MAC
+		bpf.JumpIf{Cond: drop, Val: low, SkipTrue: 1},
+		bpf.RetConstant{Val: 1 << 18},
+		bpf.RetConstant{Val: 0},
+	}
+}
+
 // Inject sends raw Ethernet frames out of the node's front LAN interface.
 func (n *Node) Inject(frames ...[]byte) {
 	n.lab.t.Helper()

@@ -59,6 +59,7 @@ func (n *nudge) clear() {
 type subscription struct {
 	file     *os.File
 	buf      []byte
+	got      []byte             // what wait returned for, in buf
 	relevant func(message) bool // of those about routes and rules; nil: none is
 }
 
@@ -148,6 +149,7 @@ func (s *subscription) interrupted(err error) bool {
 func (s *subscription) wait() error {
 	for {
 		n, err := s.receive(true)
+		s.got = s.buf[:n]
 		if s.interrupted(err) {
 			return nil
 		}

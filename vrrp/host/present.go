@@ -89,10 +89,19 @@ func (b *book) state(now time.Time, s State) {
 	}
 	for _, e := range missing {
 		b.follow(e)
-		b.lost(now, e)
+		if !b.leaving(e) {
+			b.lost(now, e)
+		}
 	}
 	b.evaluateAll(now)
 	b.fib.Observe(now, s.FIB, b.env())
+}
+
+// leaving reports whether the address is about to be removed where it was seen last. A snapshot without it is no reason
+// to forget it: a dump of thousands of addresses can miss some while others go. The removal tells.
+func (b *book) leaving(e *entry) bool {
+	l := b.last.Links[e.dev]
+	return e.ours && e.active() == nil && l != nil && l.Index == e.index
 }
 
 type located struct {

@@ -5,9 +5,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -326,4 +328,36 @@ func TestAddressWaitsForItsInterface(t *testing.T) {
 		}
 		r.stop()
 	})
+}
+
+// A dump of many addresses, while others go, can miss one that is there. What is to
+// be removed is removed all the same.
+func TestMissedAddressIsRemoved(t *testing.T) {
+	for _, resigned := range []bool{true, false} { // given up by the instance, or taken out of the configuration
+		inBubble(t, func(t *testing.T, r *rig) {
+			r.Configure([]host.Set{set("A", "10.9.0.100/32", "10.9.0.101/32")})
+			r.Want("A", true)
+			r.settle()
+			r.k.Fail(hosttest.OpDel, pfx("10.9.0.101/32"), 3, unix.EBUSY)
+			if resigned {
+				r.Want("A", false)
+			} else {
+				r.Configure([]host.Set{set("A", "10.9.0.100/32")})
+			}
+			synctest.Wait()
+			if !r.k.Has("eth0", pfx("10.9.0.101/32")) {
+				t.Fatal("removed, though the kernel refused it")
+			}
+			time.Sleep(time.Millisecond)
+			s, err := r.k.State()
+			must(t, err)
+			l := s.Links["eth0"]
+			l.Addrs = slices.DeleteFunc(l.Addrs, func(a host.Addr) bool { return a.Prefix == pfx("10.9.0.101/32") })
+			r.State(s)
+			time.Sleep(5 * time.Second)
+			if r.k.Has("eth0", pfx("10.9.0.101/32")) {
+				t.Error("an address that a dump missed was left behind")
+			}
+		})
+	}
 }

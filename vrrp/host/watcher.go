@@ -100,6 +100,9 @@ func (w *Watcher) session(ctx context.Context) error {
 			if err := sub.wait(); err != nil {
 				return err
 			}
+			if err := w.anticipate(sub); err != nil {
+				return err
+			}
 		}
 		// The first event after a quiet time is acted on at once; the rest of a burst shares readings.
 		if !sleep(ctx, time.Until(w.readAt.Add(w.pause))) {

@@ -21,7 +21,25 @@ func (r *Router) Apply(ctx context.Context, instances []Instance) error {
 	if err := check(sorted); err != nil {
 		return err
 	}
-	return r.do(ctx, func() { r.apply(sorted) })
+	return r.do(ctx, func() {
+		r.apply(sorted)
+		r.forgetResults()
+	})
+}
+
+// Leave gives up those that Apply of the given instances would give up, and changes nothing else: what they send their
+// last advert by is about to go. Apply must follow.
+func (r *Router) Leave(ctx context.Context, instances []Instance) error {
+	return r.do(ctx, func() {
+		keep := successors(r.list, instances)
+		var stay []Instance
+		for _, in := range r.list {
+			if slices.Contains(keep, in) {
+				stay = append(stay, in.cfg)
+			}
+		}
+		r.apply(stay)
+	})
 }
 
 // apply replaces the set of instances.
@@ -29,7 +47,6 @@ func (r *Router) apply(instances []Instance) {
 	if r.stopped {
 		return
 	}
-	before := r.tracked()
 	keep := r.giveUp(instances)
 	masters := r.masters()
 	r.list = r.list[:0:0]
@@ -72,7 +89,6 @@ func (r *Router) apply(instances []Instance) {
 		}
 		r.feed(in, ev)
 	}
-	r.forgetResults(before)
 	r.refresh()
 	r.rearm()
 }

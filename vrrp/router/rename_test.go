@@ -1,6 +1,7 @@
 package router
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,4 +60,34 @@ func TestRename(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLeave: those that the next Apply gives up say so, and nobody else hears anything. The result of what they track
+// counts for their successors.
+func TestLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *network) {
+		tracks := func(in *Instance) { in.TrackScripts = []Track{{Name: "chk"}} }
+		d1 := n.add("d1", "10.9.0.1", config(200, tracks), second(200))
+		n.run(time.Second)
+		d1.router.TrackResult("chk", true)
+		n.run(10 * time.Second)
+		d1.take()
+		after := []Instance{config(200, tracks, func(in *Instance) { in.VRID = 53 }), second(200)}
+		if err := d1.router.Leave(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := text(d1.take()), "11s VI_1 advert 0\n11s VI_1 quiet\n11s VI_1 want false\n11s VI_1 MASTER -> INIT: shut down\n"; got != want {
+			t.Errorf("leaving:\n%swant:\n%s", got, want)
+		}
+		d1.apply(after...)
+		if got, want := text(d1.take()), "11s VI_1 INIT -> BACKUP: listening for a master for 3.21875s\n"; got != want {
+			t.Errorf("applied:\n%swant:\n%s", got, want)
+		}
+		d1.apply(second(200)) // chk is tracked no more, and forgotten
+		d1.apply(after...)
+		n.run(10 * time.Second)
+		if got := text(d1.take()); strings.Contains(got, "VI_1 INIT ->") {
+			t.Errorf("it did not wait for the first result:\n%s", got)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"maps"
 
 	"vipd/vrrp"
 )
@@ -76,15 +77,11 @@ func (r *Router) tracked() map[tracker]bool {
 	return names
 }
 
-// forgetResults drops the results of what was tracked and is no more: a later
-// tracker of that name starts without one.
-func (r *Router) forgetResults(before map[tracker]bool) {
+// forgetResults drops the results of what is tracked no more: a later tracker of that
+// name starts without one.
+func (r *Router) forgetResults() {
 	now := r.tracked()
-	for t := range before {
-		if !now[t] {
-			delete(r.results, t)
-		}
-	}
+	maps.DeleteFunc(r.results, func(t tracker, _ int) bool { return !now[t] })
 }
 
 // track adds what the trackers of an instance say to env.

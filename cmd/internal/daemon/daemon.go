@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,7 +26,6 @@ import (
 	"vipd/garp"
 	"vipd/garp/engine"
 	"vipd/healthcheck/run"
-	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
@@ -66,36 +64,34 @@ type Daemon struct {
 	log     *zap.Logger
 	started time.Time
 
-	netlink  *host.Netlink
-	frames   *engine.Socket
-	poller   *socket.Poller
-	priority *priority
-	listener net.Listener
-	ipvs     *ipvsnl.Kernel
-
+	sockets
+	frames     *engine.Socket
 	vmacKernel *vmac.Netlink
-	vmacs      *vmac.Manager
-	watcher    *host.Watcher
-	manager    *host.Manager
-	firewall   *firewall.Firewall
-	refusal    *refusal
-	twins      *twins
-	engine     *engine.Engine
-	sender     *sender
-	router     *router.Router
-	scripts    *track.Scripts
-	files      *track.Files
-	processes  *track.Processes
-	notify     *notify.Runner
-	fifos      *notify.FIFOs
-	mail       *mail.Queue
-	observer   *observer
-	checks     *run.Scheduler
-	table      *reconcile.Reconciler
-	balance    *balancer
-	feed       *feed
-	settings   *sysctl.Keeper
-	lacking    atomic.Pointer[[]host.Missing] // static objects that are missing now
+
+	priority  *priority
+	vmacs     *vmac.Manager
+	watcher   *host.Watcher
+	manager   *host.Manager
+	firewall  *firewall.Firewall
+	refusal   *refusal
+	hindrance hindrance
+	twins     *twins
+	engine    *engine.Engine
+	sender    *sender
+	router    *router.Router
+	scripts   *track.Scripts
+	files     *track.Files
+	processes *track.Processes
+	notify    *notify.Runner
+	fifos     *notify.FIFOs
+	mail      *mail.Queue
+	observer  *observer
+	checks    *run.Scheduler
+	table     *reconcile.Reconciler
+	balance   *balancer
+	feed      *feed
+	settings  *sysctl.Keeper
+	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
 
 	reloader
 	config configState
@@ -144,7 +140,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	why, wait := "asked to", time.Duration(0)
 	if err != nil {
 		why = "the start failed: " + err.Error()
-	} else if d.serve(ctx, work, hup); ctx.Err() == nil {
+	} else if d.serve(ctx, work, hup, d.reload); ctx.Err() == nil {
 		why = fmt.Sprintf("a part of vipd failed: %v", context.Cause(work))
 	} else {
 		wait = d.stopWait()
@@ -159,35 +155,20 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 
 // open opens what can fail before anything was changed.
 func (d *Daemon) open() (err error) {
-	if d.listener, err = control.Listen(d.opts.Socket); err != nil {
-		return err
-	}
-	if d.netlink, err = host.OpenNetlink(); err != nil {
+	if err = d.sockets.open(d.opts.Socket); err != nil {
 		return err
 	}
 	if d.vmacKernel, err = vmac.OpenNetlink(d.netlink); err != nil {
 		return err
 	}
-	if d.frames, err = engine.OpenSocket(); err != nil {
-		return err
-	}
-	d.poller, err = socket.NewPoller()
+	d.frames, err = engine.OpenSocket()
 	return err
 }
 
 // close closes what open opened; parts that were not opened are nil.
 func (d *Daemon) close() {
-	if d.listener != nil {
-		d.listener.Close()
-	}
-	if d.ipvs != nil {
-		_ = d.ipvs.Close() // nothing is left to be said to the kernel
-	}
 	if d.priority != nil {
 		d.priority.Close()
-	}
-	if d.poller != nil {
-		_ = d.poller.Close() // nobody waits in it any more
 	}
 	if d.frames != nil {
 		d.frames.Close()
@@ -195,9 +176,7 @@ func (d *Daemon) close() {
 	if d.vmacKernel != nil {
 		d.vmacKernel.Close()
 	}
-	if d.netlink != nil {
-		d.netlink.Close()
-	}
+	d.sockets.close()
 }
 
 // build makes all parts and joins them; none does anything yet.
@@ -219,6 +198,7 @@ func (d *Daemon) build(work context.Context, home home) {
 		Missing:    d.missing,
 	}, log)
 	d.refusal = &refusal{block: func(reasons map[string]string) { d.router.Block(reasons) }}
+	d.hindrance.hinder = func(reasons map[string][]string) { d.router.Hinder(reasons) }
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
 	d.manager.SetShield(d.firewall)
 	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Take(r) }, func() { d.router.SocketsChanged() }, log)
@@ -335,7 +315,9 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.observer.Configure(cfg, gone(old.Instances, cfg.Instances, instanceName), gone(old.SyncGroups, cfg.SyncGroups, groupName))
 	defer d.observer.Configure(cfg, nil, nil)
 	d.protect(cfg)
-	d.makeVMACs(cfg)
+	if err := d.makeVMACs(work, cfg); err != nil {
+		return err
+	}
 	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
 	// The router first: an instance that goes sends its priority 0 before its
@@ -354,24 +336,6 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.processes.Configure(trackProcesses(cfg))
 	d.balance.Tell(cfg.Global.ServersAtStart)
 	return d.balance.Configure(cfg.VirtualServers)
-}
-
-// serve answers reloads until ctx ends or a part fails.
-func (d *Daemon) serve(ctx, work context.Context, hup <-chan os.Signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-work.Done():
-			return
-		case <-hup:
-			// Refused or not, reload has logged it.
-			_, _ = d.reload(ctx, work)
-		case r := <-d.reloads:
-			text, err := d.reload(ctx, work)
-			r.answer <- reloadAnswer{text, err}
-		}
-	}
 }
 
 // gone returns what was configured and is no more.

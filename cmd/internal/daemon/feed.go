@@ -3,6 +3,7 @@ package daemon
 import (
 	"maps"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -42,6 +43,7 @@ func (f *feed) Snapshot(s host.State) {
 	}
 	f.vmacs.State(s)
 	f.manager.State(s)
+	runtime.Gosched() // an address that somebody deleted is put back first
 	f.renew(s)
 	f.engine.Links(f.garpLinks(s))
 	f.last.Store(&s)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 
@@ -21,12 +22,29 @@ func (d *Daemon) missing(all []host.Missing) {
 
 // hinder tells the router which instances lack something static.
 func (d *Daemon) hinder() {
-	cfg, _, _ := d.config.get()
-	all := d.lacking.Load()
-	if cfg == nil || all == nil {
-		return
+	d.hindrance.tell(func() map[string][]string {
+		cfg, _, _ := d.config.get()
+		all := d.lacking.Load()
+		if cfg == nil || all == nil {
+			return nil
+		}
+		return hindered(cfg.TrackGroups, *all)
+	})
+}
+
+// hindrance tells what instances lack. What is missing and the configuration change independently of each other.
+type hindrance struct {
+	mu     sync.Mutex // held while it is told: what is known last must come last
+	hinder func(map[string][]string)
+}
+
+// tell tells what lacks now says; nil: nothing is known.
+func (h *hindrance) tell(lacks func() map[string][]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if reasons := lacks(); reasons != nil {
+		h.hinder(reasons)
 	}
-	d.router.Hinder(hindered(cfg.TrackGroups, *all))
 }
 
 // hindered returns, by instance, why it cannot take part.

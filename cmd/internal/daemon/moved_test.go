@@ -4,8 +4,12 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"go.uber.org/zap"
 
 	"vipd/conf"
 	"vipd/vrrp/host"
@@ -20,6 +24,45 @@ func TestHindered(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What is missing changes while the state before is being told: the newest comes last.
+func TestHindranceTellsTheNewestLast(t *testing.T) {
+	first, begun, goOn := true, make(chan bool), make(chan bool)
+	var told []string
+	h := hindrance{hinder: func(reasons map[string][]string) {
+		if first {
+			first = false
+			close(begun)
+			<-goOn
+		}
+		told = append(told, reasons["A"]...)
+	}}
+	says := func(why string) func() map[string][]string {
+		return func() map[string][]string { return map[string][]string{"A": {why}} }
+	}
+	var both sync.WaitGroup
+	both.Go(func() { h.tell(says("old")) })
+	<-begun
+	both.Go(func() { h.tell(says("new")) })
+	time.AfterFunc(50*time.Millisecond, func() { close(goOn) }) // without a lock the second is through by then
+	both.Wait()
+	h.tell(func() map[string][]string { return nil })
+	if !reflect.DeepEqual(told, []string{"old", "new"}) {
+		t.Errorf("told %q", told)
+	}
+}
+
+// A real-time priority that is not asked for any more is no alarm any more, nor is its limit.
+func TestProblemsEndWithTheWish(t *testing.T) {
+	p := newPriority(zap.NewNop())
+	p.cfg.RTPriority = 50
+	p.problems = map[string]string{"vrrp_rt_priority": "refused", "vrrp_rlimit_rttime": "refused"}
+	p.Configure(&conf.Global{})
+	defer p.Close()
+	if left := p.Problems(); len(left) > 0 {
+		t.Errorf("there are still problems: %q", left)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"vipd/healthcheck"
 	"vipd/healthcheck/run"
 	"vipd/ipvs"
-	ipvsnl "vipd/ipvs/netlink"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
@@ -39,11 +37,8 @@ type observation struct {
 	log     *zap.Logger
 	started time.Time
 
-	netlink  *host.Netlink // read from only
-	tables   *host.Netlink // the same, for routes and rules
-	poller   *socket.Poller
-	listener net.Listener
-	ipvs     *ipvsnl.Kernel // read from only
+	sockets               // netlink and ipvs are read from only
+	tables  *host.Netlink // the same, for routes and rules
 
 	watcher   *host.Watcher
 	sender    *sender
@@ -90,7 +85,7 @@ func Observe(ctx context.Context, opts Options, hup <-chan os.Signal, log *zap.L
 	o.build(work, home)
 	g, work := errgroup.WithContext(work)
 	if err = o.start(work, g, cfg); err == nil {
-		o.serve(ctx, work, hup)
+		o.serve(ctx, work, hup, o.reload)
 	}
 	close(o.stopping)
 	tellManager(log, daemon.SdNotifyStopping)
@@ -103,35 +98,18 @@ func Observe(ctx context.Context, opts Options, hup <-chan os.Signal, log *zap.L
 
 // open opens what only listens and reads.
 func (o *observation) open() (err error) {
-	if o.listener, err = control.Listen(o.opts.Socket); err != nil {
+	if err = o.sockets.open(o.opts.Socket); err != nil {
 		return err
 	}
-	if o.netlink, err = host.OpenNetlink(); err != nil {
-		return err
-	}
-	if o.tables, err = host.OpenNetlink(); err != nil {
-		return err
-	}
-	o.poller, err = socket.NewPoller()
+	o.tables, err = host.OpenNetlink()
 	return err
 }
 
 func (o *observation) close() {
-	if o.listener != nil {
-		o.listener.Close()
-	}
-	if o.ipvs != nil {
-		_ = o.ipvs.Close() // it was only read from
-	}
-	if o.poller != nil {
-		_ = o.poller.Close() // nobody waits in it any more
-	}
 	if o.tables != nil {
 		o.tables.Close()
 	}
-	if o.netlink != nil {
-		o.netlink.Close()
-	}
+	o.sockets.close()
 }
 
 // build makes all parts and joins them.
@@ -186,23 +164,6 @@ func (o *observation) start(work context.Context, g *errgroup.Group, cfg *conf.C
 	}
 	tellManager(o.log, daemon.SdNotifyReady)
 	return nil
-}
-
-// serve answers reloads until ctx ends or a part fails.
-func (o *observation) serve(ctx, work context.Context, hup <-chan os.Signal) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-work.Done():
-			return
-		case <-hup:
-			_, _ = o.reload(ctx, work) // refused or not, it was logged
-		case r := <-o.reloads:
-			text, err := o.reload(ctx, work)
-			r.answer <- reloadAnswer{text, err}
-		}
-	}
 }
 
 // reload reads the configuration; a bad one changes nothing.

@@ -89,6 +89,7 @@ func (p *priority) setRealTime(level, limit int) {
 	if level == 0 {
 		p.ordinary()
 		p.told("vrrp_rt_priority", nil, "")
+		p.told("vrrp_rlimit_rttime", nil, "")
 		return
 	}
 	if p.signals == nil {

@@ -86,6 +86,23 @@ func (d *reloader) Reload(ctx context.Context) (string, error) {
 	}
 }
 
+// serve answers reloads until ctx ends or a part fails, which ends work.
+func (d *reloader) serve(ctx, work context.Context, hup <-chan os.Signal, reload func(ctx, work context.Context) (string, error)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-work.Done():
+			return
+		case <-hup:
+			_, _ = reload(ctx, work) // refused or not, it was logged
+		case r := <-d.reloads:
+			text, err := reload(ctx, work)
+			r.answer <- reloadAnswer{text, err}
+		}
+	}
+}
+
 // errNothing refuses a reload that would give everything up. Mostly the file was
 // read between its truncation and its writing.
 var errNothing = errors.New("the new configuration has neither a vrrp_instance nor a virtual_server: write the file whole before the reload; to give everything up, stop vipd")

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -33,16 +34,23 @@ func vmacLinks(cfg *conf.Config) []vmac.Link {
 
 // makeVMACs makes the links that a configuration asks for, and has everybody know of them before it is told of the
 // instances: one that finds its link missing would be in FAULT.
-func (d *Daemon) makeVMACs(cfg *conf.Config) {
+func (d *Daemon) makeVMACs(work context.Context, cfg *conf.Config) error {
 	links := vmacLinks(cfg)
+	if d.vmacs.Replaces(links) {
+		// The last advert of those whose link is made anew leaves by the old one.
+		if err := d.router.Leave(work, routerInstances(cfg)); err != nil {
+			return err
+		}
+	}
 	d.vmacs.Configure(links, cfg.Global.DisableLocalIGMP)
 	d.feed.SetVMACs(links)
 	if len(links) == 0 {
-		return
+		return nil
 	}
 	if s, err := d.netlink.State(); err == nil { // else the watcher brings it
 		d.feed.Snapshot(s)
 	}
+	return nil
 }
 
 // silence keeps reports and solicitations of links off the network. One whose parent is missing is not there either.

@@ -156,6 +156,20 @@ func (m *Manager) Configure(links []Link, quiet bool) {
 	m.readAndAgree()
 }
 
+// Replaces reports whether Configure would remove links of ours that are in the way of these.
+func (m *Manager) Replaces(links []Link) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || len(m.doc.Links) == 0 {
+		return false
+	}
+	s, err := m.kernel.State()
+	return err == nil && slices.ContainsFunc(links, func(l Link) bool {
+		v := judge(l, s, m.mine)
+		return v.remove != nil && m.mine(v.remove)
+	})
+}
+
 // Problems says why wanted links are not there, by name. It never waits.
 func (m *Manager) Problems() map[string]string {
 	m.reported.Lock()

@@ -468,3 +468,38 @@ func TestLinksAreSilentUntilTheyAreGone(t *testing.T) {
 	}
 	last("released,", "")
 }
+
+// A link that has another MAC or parent under its name is replaced, and so is one of ours that has the MAC under another
+// name. What is the same, new, or in the way but of others, is not.
+func TestReplaces(t *testing.T) {
+	k := site()
+	m := manager(t, k)
+	if m.Replaces([]vmac.Link{v4}) {
+		t.Error("nothing is there, but it would be replaced")
+	}
+	m.Configure([]vmac.Link{v4, on}, false)
+	moved, other, named, fresh := v4, v4, v4, v4
+	moved.Parent, other.MAC[5], named.Name = "eth1", 52, "vm0"
+	fresh.Name, fresh.MAC[5] = "vrrp.60", 60
+	for _, tt := range []struct {
+		what  string
+		links []vmac.Link
+		want  bool
+	}{
+		{"the same", []vmac.Link{v4, on}, false},
+		{"one less and one more", []vmac.Link{v4, fresh}, false},
+		{"another parent", []vmac.Link{on, moved}, true},
+		{"another MAC", []vmac.Link{other}, true},
+		{"another name", []vmac.Link{named}, true},
+	} {
+		if got := m.Replaces(tt.links); got != tt.want {
+			t.Errorf("%s: replaced: %v, want %v", tt.what, got, tt.want)
+		}
+	}
+	if w := strings.Join(k.Writes(), " "); strings.Contains(w, "delete") {
+		t.Errorf("asking writes %s", w)
+	}
+	if err := m.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
