@@ -199,6 +199,7 @@ func (b *builder) build(top *values) {
 	}
 	b.config.Global.StartupDelay = get[time.Duration](b.global, "vrrp_startup_delay")
 	b.config.Global.DelayAfterBoot = get[time.Duration](b.global, "vrrp_delay_after_boot")
+	b.config.Global.HugePages = get[bool](b.global, "huge_pages")
 	b.config.Global.StopWait = get[time.Duration](b.global, "stop_wait")
 	b.scheduling()
 	b.said, b.tables = map[string]bool{}, map[string]*values{}

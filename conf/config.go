@@ -51,6 +51,7 @@ type Global struct {
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
 	Priority       Priority
 	NoSwap         bool // vrrp_no_swap
+	HugePages      bool // huge_pages; read at the start
 
 	VMACPrefix, VMACAddrPrefix string // vmac_prefix, vmac_addr_prefix
 	DisableLocalIGMP           bool   // disable_local_igmp

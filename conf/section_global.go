@@ -35,7 +35,7 @@ func (g Global) section() section {
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
 			g.Priority.settings(),
-			[]setting{{"vrrp_no_swap", unless(g.NoSwap, false)}},
+			[]setting{{"vrrp_no_swap", unless(g.NoSwap, false)}, {"huge_pages", unless(g.HugePages, true)}},
 		),
 	}
 }

@@ -47,7 +47,7 @@ func (m *Machine) backupAdvert(now time.Time, a *packet.Advert, from netip.Addr)
 	case a.Priority == packet.PriorityStop:
 		m.masterAddr, m.masterPriority = from, a.Priority
 		m.cause = causeResigned
-		m.deadline = now.Add(m.skew())
+		m.deadline = now.Add(m.SkewTime())
 	case a.Priority >= m.priority() || m.nopreempt():
 		if from != m.masterAddr || a.Priority != m.masterPriority || !m.lesserSince.IsZero() {
 			// No longer what it was at the start of the listening.

@@ -146,6 +146,12 @@ func (m *Machine) Status() Status {
 // signature but for the HMAC. Addrs is overwritten in place, so an Advert used
 // again needs no allocation.
 func (m *Machine) Advert(now time.Time, a *packet.Advert, priority uint8) {
+	m.fill(a, priority)
+	m.sign(now, a)
+}
+
+// fill fills a but for its signature.
+func (m *Machine) fill(a *packet.Advert, priority uint8) {
 	addrs := append(a.Addrs[:0], m.cfg.Addresses...)
 	*a = packet.Advert{
 		Version: m.cfg.Version, VRID: m.cfg.VRID, Priority: priority,
@@ -154,7 +160,13 @@ func (m *Machine) Advert(now time.Time, a *packet.Advert, priority uint8) {
 	if m.cfg.Version == packet.Version2 && !m.cfg.IPv6 {
 		a.SetPassword(m.cfg.AuthPass)
 	}
-	m.sign(now, a)
+}
+
+// Rehearse does what a take-over does before its first advert is in a, but for the
+// signature, and changes nothing else.
+func (m *Machine) Rehearse(a *packet.Advert) {
+	_ = m.takeoverReason()
+	m.fill(a, m.priority())
 }
 
 // setConfig copies cfg in.
@@ -189,8 +201,8 @@ func (m *Machine) priority() uint8 {
 	return EffectivePriority(m.cfg.Priority, m.env.Weight)
 }
 
-// skew is the current Skew_Time.
-func (m *Machine) skew() time.Duration {
+// SkewTime is the current Skew_Time.
+func (m *Machine) SkewTime() time.Duration {
 	return SkewTime(m.cfg.Version, m.priority(), m.masterInterval)
 }
 

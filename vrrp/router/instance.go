@@ -81,6 +81,7 @@ func (r *Router) feedAt(in *instance, now time.Time, ev vrrp.Event) {
 	for _, a := range in.machine.Handle(now, ev) {
 		r.execute(in, now, a)
 	}
+	r.await(in)
 	if at, ok := in.machine.Deadline(); ok {
 		r.wakeFor(in, at)
 	}

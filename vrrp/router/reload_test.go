@@ -223,11 +223,11 @@ type brokenWaiter struct {
 	broken atomic.Bool
 }
 
-func (w *brokenWaiter) Wait(until time.Time) error {
+func (w *brokenWaiter) Wait(until time.Time, patience time.Duration) error {
 	if w.broken.Load() {
 		return errors.New("bad file descriptor")
 	}
-	return w.timerWaiter.Wait(until)
+	return w.timerWaiter.Wait(until, patience)
 }
 
 // TestBrokenWaiter: nothing can be on time, so everything is given up.
@@ -253,15 +253,15 @@ func TestBrokenWaiter(t *testing.T) {
 // earlyWaiter comes back too early.
 type earlyWaiter struct{ *timerWaiter }
 
-func (w earlyWaiter) Wait(until time.Time) error {
+func (w earlyWaiter) Wait(until time.Time, patience time.Duration) error {
 	if until.IsZero() {
-		return w.timerWaiter.Wait(until)
+		return w.timerWaiter.Wait(until, patience)
 	}
 	early := time.Until(until) / 2
 	if early < time.Microsecond {
 		early = time.Until(until)
 	}
-	return w.timerWaiter.Wait(time.Now().Add(early))
+	return w.timerWaiter.Wait(time.Now().Add(early), 0)
 }
 
 // TestEarlyWaiter: one that comes back too early is waited in again.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"vipd/vrrp/packet"
 	"vipd/vrrp/socket"
 )
 
@@ -64,6 +65,8 @@ type Router struct {
 	retryAt   time.Time           // next Sync after an error; zero: none
 	next      time.Time           // no instance wants anything before; zero: never
 	claims    bool                // what is next may be a take-over
+	patience  time.Duration       // how late adverts may be handled
+	trial     packet.Advert       // of rehearsals
 	hindered  map[string][]string // told from outside, by instance
 	stopped   bool
 	left      chan struct{} // closed when no instance has anything to give up any more
@@ -89,6 +92,7 @@ func New(ports Ports) *Router {
 		groups:   map[string]*group{},
 		settled:  map[string]*settled{},
 		limit:    limiter{},
+		patience: mostPatience,
 	}
 }
 
@@ -111,7 +115,7 @@ func (r *Router) Run(ctx context.Context) error {
 		case r.turn():
 			continue
 		}
-		if err := r.ports.Waiter.Wait(r.until()); err != nil {
+		if err := r.ports.Waiter.Wait(r.until(), r.patience); err != nil {
 			r.shutdown(0)
 			return fmt.Errorf("waiting in the VRRP router: %w", err)
 		}

@@ -12,6 +12,10 @@ const (
 	lateTick = 10 * time.Millisecond
 	// lead is how long before a take-over the loop turns once more.
 	lead = time.Millisecond
+	// mostPatience is how late an advert may be handled at most; for a BACKUP it is
+	// this part of its skew time, which begins with the advert's arrival.
+	mostPatience = 20 * time.Millisecond
+	patienceOf   = 8
 	// listenGrace is how long a process that was frozen listens to what waits in
 	// its sockets before it claims anything.
 	listenGrace = 3 * time.Millisecond
@@ -26,6 +30,25 @@ func (r *Router) until() time.Time {
 		}
 	}
 	return r.next
+}
+
+// await lowers the patience to that of an instance.
+func (r *Router) await(in *instance) {
+	if in.machine.State() == vrrp.Backup {
+		r.patience = min(r.patience, in.machine.SkewTime()/patienceOf)
+	}
+}
+
+// rehearse does in advance what the coming take-over begins with, and throws it away:
+// what is done for the first time in minutes is slow.
+func (r *Router) rehearse(now time.Time) {
+	for _, in := range r.list {
+		if at, ok := in.machine.Deadline(); ok && in.machine.State() == vrrp.Backup && at.Sub(now) <= lead {
+			_ = r.deaf(in)
+			_ = r.ports.Sender.Listening(in.cfg.Name)
+			in.machine.Rehearse(&r.trial)
+		}
+	}
 }
 
 // wakeFor is wake for a deadline of an instance.
@@ -45,7 +68,13 @@ func (r *Router) wake(at time.Time) {
 // tick does what is due: adverts first, then what was received, then the rest. A
 // BACKUP therefore takes over only when nothing it received forbids it.
 func (r *Router) tick(now time.Time) {
-	if r.next.IsZero() || now.Before(r.next) {
+	switch {
+	case r.next.IsZero():
+		return
+	case now.Before(r.next):
+		if r.claims && !now.Before(r.next.Add(-lead)) {
+			r.rehearse(now)
+		}
 		return
 	}
 	for _, in := range r.list {
@@ -91,11 +120,12 @@ func (r *Router) tick(now time.Time) {
 // rearm finds the next time something is due. Deadlines that moved later since
 // the last call cost one turn of the loop, so receiving an advert costs nothing.
 func (r *Router) rearm() {
-	r.next, r.claims = time.Time{}, false
+	r.next, r.claims, r.patience = time.Time{}, false, mostPatience
 	for _, g := range r.groups {
 		g.known = false
 	}
 	for _, in := range r.list {
+		r.await(in)
 		if at, ok := in.deadlineOnce(); ok {
 			r.wakeFor(in, latest(at, in.listenUntil))
 		}
@@ -178,7 +208,7 @@ func newTimerWaiter() *timerWaiter {
 }
 
 // Wait implements Waiter.
-func (w *timerWaiter) Wait(until time.Time) error {
+func (w *timerWaiter) Wait(until time.Time, _ time.Duration) error {
 	if until.IsZero() {
 		<-w.wake
 		return nil

@@ -185,9 +185,10 @@ type Observer interface {
 
 // Waiter is what the router waits in. Wait returns at the time until (zero: never),
 // and when Wake is called, also if that was before it; it may return early, and may
-// call Deliver. Wake is called from any goroutine. An error of Wait ends Run.
+// call Take. It may leave adverts unread for the time patience, if that spares work;
+// 0: it may not. Wake is called from any goroutine. An error of Wait ends Run.
 type Waiter interface {
-	Wait(until time.Time) error
+	Wait(until time.Time, patience time.Duration) error
 	Wake()
 }
 

@@ -86,7 +86,7 @@ func poll(t testing.TB) *Poller {
 	go func() {
 		var err error
 		for err == nil && !stop.Load() {
-			err = p.Wait(time.Time{})
+			err = p.Wait(time.Time{}, 0)
 		}
 		finished <- err
 	}()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ import (
 type Poller struct {
 	epoll, quiet, timer, event *os.File // of their life time; the numbers are used
 	fds                        struct{ epoll, quiet, timer, event int }
-	raw                        syscall.RawConn // of epoll, which the runtime's poller watches
+	raw, rawQuiet              syscall.RawConn // of both, which the runtime's poller watches
 
 	mu    sync.Mutex
 	last  int32
@@ -51,22 +50,24 @@ type Poller struct {
 	woken  atomic.Bool
 
 	// Of Wait.
-	ready  int                   // events of the last look
-	failed error                 // of the last look
-	look   func(fd uintptr) bool // made once: a closure for each Wait would be an allocation
-	anchor anchor
-	armed  time.Time // what the timer is set to; zero: nothing
-	spec   unix.ItimerSpec
-	events [32]unix.EpollEvent
-	batch  *batch
-	stream stream
+	ready     int                   // events of the last look
+	failed    error                 // of the last look
+	look      func(fd uintptr) bool // made once: a closure for each Wait would be an allocation
+	lookQuiet func(fd uintptr) bool
+	anchor    anchor
+	armed     time.Time // what the timer is set to; zero: nothing
+	spec      unix.ItimerSpec
+	events    [32]unix.EpollEvent
+	batch     *batch
+	stream    stream
 }
 
 // polled is a Conn with its owner's wish.
 type polled struct {
 	conn    *Conn
 	deliver func(*Received)
-	read    func(fd uintptr) // made once: a closure for each reading would be an allocation
+	// Made once: a closure for each reading would be an allocation.
+	read, mute, hear func(fd uintptr)
 }
 
 // Numbers of what is waited for, other than sockets.
@@ -83,7 +84,6 @@ func NewPoller() (*Poller, error) {
 	if p.anchor, err = newAnchor(); err != nil {
 		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
 	}
-	p.stream.allowed = runtime.GOMAXPROCS(0) > 1
 	open := func(name string, make func() (int, error)) (fd int, file *os.File) {
 		if err != nil {
 			return -1, nil
@@ -94,14 +94,8 @@ func NewPoller() (*Poller, error) {
 		}
 		return fd, os.NewFile(uintptr(fd), name)
 	}
-	p.fds.epoll, p.epoll = open("epoll instance", func() (int, error) {
-		fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-		if err == nil {
-			err = unix.SetNonblock(fd, true) // or os.NewFile would not give it to the runtime's poller
-		}
-		return fd, err
-	})
-	p.fds.quiet, p.quiet = open("second epoll instance", func() (int, error) { return unix.EpollCreate1(unix.EPOLL_CLOEXEC) })
+	p.fds.epoll, p.epoll = open("epoll instance", newEpoll)
+	p.fds.quiet, p.quiet = open("second epoll instance", newEpoll)
 	p.fds.timer, p.timer = open("timerfd", func() (int, error) { return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC) })
 	p.fds.event, p.event = open("eventfd", func() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC) })
 	for _, w := range []struct {
@@ -118,15 +112,31 @@ func NewPoller() (*Poller, error) {
 	if err == nil {
 		p.raw, err = p.epoll.SyscallConn()
 	}
+	if err == nil {
+		p.rawQuiet, err = p.quiet.SyscallConn()
+	}
 	if err != nil {
 		_ = p.Close() // the first error is the one to tell
 		return nil, err
 	}
 	p.look = func(uintptr) bool {
-		p.ready, p.failed = p.peek()
+		p.ready, p.failed = p.peek(p.fds.epoll)
 		return p.ready > 0 || p.failed != nil
 	}
+	p.lookQuiet = func(uintptr) bool {
+		n, err := p.peek(p.fds.quiet)
+		return n > 0 || err != nil
+	}
 	return p, nil
+}
+
+// newEpoll makes an epoll instance that os.NewFile gives to the runtime's poller.
+func newEpoll() (int, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	return fd, err
 }
 
 func watch(epoll, fd int, id int32, events uint32) error {
@@ -145,6 +155,8 @@ func (p *Poller) Add(c *Conn, deliver func(*Received)) error {
 	p.last = max(p.last+1, 0)
 	id, entry := p.last, &polled{conn: c, deliver: deliver}
 	entry.read = func(fd uintptr) { p.batch.receive(fd) }
+	entry.mute = func(fd uintptr) { p.change(fd, id, 0) }
+	entry.hear = func(fd uintptr) { p.change(fd, id, unix.EPOLLIN) }
 	conns := maps.Clone(*p.conns.Load())
 	conns[id] = entry
 	p.conns.Store(&conns)
@@ -188,16 +200,17 @@ func (p *Poller) Wake() {
 
 // Wait returns when the time until has come (zero: never), after Wake, and when
 // it has read something: at most one batch a socket, so that deadlines are met
-// whatever arrives. It does not allocate. An error means that nothing can be on
-// time any more.
-func (p *Poller) Wait(until time.Time) error {
+// whatever arrives. Of a stream of adverts (see stream) it may leave those unread that
+// have come within the time patience. It does not allocate. An error means that
+// nothing can be on time any more.
+func (p *Poller) Wait(until time.Time, patience time.Duration) error {
 	now, err := p.arm(until)
 	if err != nil {
 		return err
 	}
 	p.asleep.Store(true)
 	now = p.woken.Swap(false) || now
-	n, err := p.await(now)
+	n, err := p.await(now, patience)
 	p.asleep.Store(false)
 	if err != nil {
 		return fmt.Errorf("waiting for adverts and deadlines: %w", err)
@@ -222,15 +235,12 @@ func (p *Poller) Wait(until time.Time) error {
 }
 
 // await waits for events, unless there is no time for it, and returns how many.
-func (p *Poller) await(now bool) (int, error) {
+func (p *Poller) await(now bool, patience time.Duration) (int, error) {
 	if now {
-		return p.peek()
+		return p.peek(p.fds.epoll)
 	}
-	if p.stream.flows() {
-		p.nap()
-		if n, err := p.peek(); n != 0 || err != nil {
-			return n, err
-		}
+	if p.stream.flows(patience) {
+		p.nap(patience)
 	}
 	if err := p.raw.Read(p.look); err != nil {
 		return 0, err
@@ -238,9 +248,9 @@ func (p *Poller) await(now bool) (int, error) {
 	return p.ready, p.failed
 }
 
-// peek returns the events that are there.
-func (p *Poller) peek() (int, error) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fds.epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)
+// peek returns the events of an epoll instance that are there.
+func (p *Poller) peek(epoll int) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)
 	switch errno {
 	case 0:
 		return int(n), nil

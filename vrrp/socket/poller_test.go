@@ -26,7 +26,7 @@ func newPoller(t testing.TB) *Poller {
 func waited(t testing.TB, p *Poller, until time.Time) time.Duration {
 	t.Helper()
 	start := time.Now()
-	must(t, p.Wait(until))
+	must(t, p.Wait(until, 0))
 	return time.Since(start)
 }
 
@@ -35,7 +35,7 @@ func TestPollerWaits(t *testing.T) {
 	for _, d := range []time.Duration{-time.Hour, 0, time.Nanosecond, 3 * time.Millisecond, 20 * time.Millisecond} {
 		deadline := time.Now().Add(d)
 		for range 10 { // it may return early, but not again and again
-			must(t, p.Wait(deadline))
+			must(t, p.Wait(deadline, 0))
 			if !time.Now().Before(deadline) {
 				break
 			}
@@ -50,19 +50,19 @@ func TestPollerWaits(t *testing.T) {
 func TestPollerReplacesDeadlines(t *testing.T) {
 	p := newPoller(t)
 	p.Wake()
-	must(t, p.Wait(time.Now().Add(20*time.Millisecond)))
+	must(t, p.Wait(time.Now().Add(20*time.Millisecond), 0))
 	if took := waited(t, p, time.Now().Add(60*time.Millisecond)); took < 55*time.Millisecond {
 		t.Errorf("the replaced deadline ended the wait after %v", took)
 	}
 	p.Wake()
-	must(t, p.Wait(time.Now().Add(time.Hour)))
+	must(t, p.Wait(time.Now().Add(time.Hour), 0))
 	if took := waited(t, p, time.Now().Add(10*time.Millisecond)); took > 5*time.Second {
 		t.Errorf("waited for %v", took)
 	}
 	// The same one again, after it has fired.
 	at := time.Now().Add(10 * time.Millisecond)
-	must(t, p.Wait(at))
-	must(t, p.Wait(at))
+	must(t, p.Wait(at, 0))
+	must(t, p.Wait(at, 0))
 	if time.Now().Before(at) {
 		t.Error("a deadline that has passed counts no more")
 	}
@@ -123,7 +123,7 @@ func TestPollerClose(t *testing.T) {
 	p, err := NewPoller()
 	must(t, err)
 	must(t, p.Close())
-	if err := p.Wait(time.Now().Add(time.Hour)); err == nil {
+	if err := p.Wait(time.Now().Add(time.Hour), 0); err == nil {
 		t.Error("Wait after Close succeeds")
 	}
 }
@@ -136,14 +136,14 @@ func TestPollerWaitDoesNotAllocate(t *testing.T) {
 	must(t, p.Add(c, func(r *Received) { heard++; r.Release() }))
 	frame := referenceFrames(t, "v3-ipv4.txt")[0].Data
 	wire.inject(t, frame)
-	must(t, p.Wait(time.Now().Add(time.Second)))
-	if n := testing.AllocsPerRun(100, func() { must(t, p.Wait(time.Now().Add(50*time.Microsecond))) }); n != 0 {
+	must(t, p.Wait(time.Now().Add(time.Second), 0))
+	if n := testing.AllocsPerRun(100, func() { must(t, p.Wait(time.Now().Add(50*time.Microsecond), 0)) }); n != 0 {
 		t.Errorf("%v allocations for a deadline", n)
 	}
 	before := heard
 	if n := testing.AllocsPerRun(100, func() {
 		wire.inject(t, frame)
-		must(t, p.Wait(time.Now().Add(time.Second)))
+		must(t, p.Wait(time.Now().Add(time.Second), 0))
 	}); n > 1 { // of the injecting
 		t.Errorf("%v allocations for an advert", n)
 	}
@@ -162,11 +162,11 @@ func TestPollerKeepsDeadlinesInAFlood(t *testing.T) {
 	for range 5 * batchSize {
 		wire.inject(t, frame)
 	}
-	if must(t, p.Wait(time.Now())); heard > batchSize {
+	if must(t, p.Wait(time.Now(), 0)); heard > batchSize {
 		t.Errorf("%d adverts before a deadline, want at most %d", heard, batchSize)
 	}
 	for range 10 {
-		must(t, p.Wait(time.Now()))
+		must(t, p.Wait(time.Now(), 0))
 	}
 	if heard != 5*batchSize {
 		t.Errorf("%d of %d adverts read in the end", heard, 5*batchSize)
@@ -237,7 +237,7 @@ func BenchmarkLateness(b *testing.B) {
 		p := newPoller(b)
 		measure(b, func(deadline time.Time) {
 			for time.Now().Before(deadline) {
-				must(b, p.Wait(deadline))
+				must(b, p.Wait(deadline, 0))
 			}
 		})
 	})

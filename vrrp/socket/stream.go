@@ -7,25 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A neighbour with hundreds of virtual routers sends its adverts one by one, with a
-// millisecond between them. To wake up for each of them is most of the work of a
-// BACKUP. While such a stream lasts, the Poller therefore reads it every napTime at
-// most, as a network card does that moderates its interrupts. Deadlines and Wake end
-// a nap at once, and adverts have the time of their arrival from the kernel: what is
-// late is but the answer to them.
+// A neighbour with hundreds of virtual routers sends its adverts one by one, with some
+// milliseconds between them. To wake up for each of them is most of the work of a
+// BACKUP. While such a stream lasts, the Poller therefore reads it as seldom as its
+// owner's patience allows, as a network card does that moderates its interrupts.
+// Deadlines and Wake end a nap at once, and adverts have the time of their arrival
+// from the kernel: what is late is but the answer to them.
 const (
-	napTime    = 4 * time.Millisecond
-	streamGap  = 8 * time.Millisecond // a longer pause ends a stream
-	streamLong = 8                    // readings on end that make one
-	streamFull = batchSize / 2        // with more at once there is no time to lose
+	shortestNap = time.Millisecond
+	streamGap   = 20 * time.Millisecond // a pause longer than a nap by this ends a stream
+	streamLong  = 4                     // readings on end that make one
+	napSockets  = 4                     // with more of them, to mute all costs more than it spares
+	floodPause  = time.Second           // after more than one reading holds: no nap for so long
 )
 
 // stream sees whether adverts come one by one on end.
 type stream struct {
-	allowed bool // another processor can run the other goroutines meanwhile
-	now     time.Time
-	last    time.Time // of the last reading
-	length  int
+	now    time.Time     // of the reading that is under way
+	last   time.Time     // of the last reading that found any
+	nap    time.Duration // before it
+	length int
+	flood  time.Time // of the last reading that was full
 }
 
 // heard counts a reading at s.now that found n packets.
@@ -33,21 +35,42 @@ func (s *stream) heard(n int) {
 	switch {
 	case n == 0:
 		return
-	case n >= streamFull || s.now.Sub(s.last) > streamGap:
+	case n >= batchSize:
+		s.length, s.flood = 0, s.now
+	case s.now.Sub(s.last) > s.nap+streamGap:
 		s.length = 0
 	case s.length < streamLong:
 		s.length++
 	}
-	s.last = s.now
+	s.last, s.nap = s.now, 0
 }
 
 // flows reports whether a nap is worth while.
-func (s *stream) flows() bool { return s.allowed && s.length >= streamLong }
+func (s *stream) flows(patience time.Duration) bool {
+	return patience >= shortestNap && s.length >= streamLong && s.last.Sub(s.flood) > floodPause
+}
 
-// nap waits for a deadline or Wake, but no longer than napTime. It is not told to the
-// scheduler: it is shorter than a time slice.
-func (p *Poller) nap() {
-	var events [2]unix.EpollEvent
-	// An error is as good as an end of the nap.
-	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fds.quiet), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(napTime/time.Millisecond), 0, 0)
+// nap waits for a deadline or Wake, but no longer than d. The sockets are muted for it:
+// else each advert would wake the runtime's poller up, which watches all.
+func (p *Poller) nap(d time.Duration) {
+	conns := *p.conns.Load()
+	if len(conns) > napSockets {
+		return
+	}
+	for _, c := range conns {
+		_ = c.conn.in.Control(c.mute) // an error means that it is closed
+	}
+	p.stream.nap = d
+	// Errors are the end of the nap, and but after Close there are none.
+	_ = p.quiet.SetReadDeadline(time.Now().Add(d))
+	_ = p.rawQuiet.Read(p.lookQuiet)
+	for _, c := range conns {
+		_ = c.conn.in.Control(c.hear)
+	}
+}
+
+// change sets what a socket that is read is watched for. It may be removed already.
+func (p *Poller) change(fd uintptr, id int32, events uint32) {
+	ev := unix.EpollEvent{Events: events, Fd: id}
+	_, _, _ = unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(p.fds.epoll), unix.EPOLL_CTL_MOD, fd, uintptr(unsafe.Pointer(&ev)), 0, 0)
 }

@@ -8,41 +8,60 @@ import (
 // TestStream: only readings of few adverts, one soon after the other, are one.
 func TestStream(t *testing.T) {
 	start := time.Now()
+	const patience = 20 * time.Millisecond
 	for _, c := range []struct {
-		name    string
-		gap     time.Duration
-		packets int
-		allowed bool
-		want    bool
+		name          string
+		gap, patience time.Duration
+		packets       int
+		want          bool
 	}{
-		{"a burst of single adverts", time.Millisecond, 1, true, true},
-		{"with naps between", napTime + time.Millisecond, 4, true, true},
-		{"no other processor", time.Millisecond, 1, false, false},
-		{"a master with an interval of 10 ms", 10 * time.Millisecond, 1, true, false},
-		{"a flood", time.Millisecond, batchSize, true, false},
-		{"deadlines", time.Millisecond, 0, true, false},
+		{"a burst of single adverts", time.Millisecond, patience, 1, true},
+		{"with naps between", patience + time.Millisecond, patience, 4, true},
+		{"no patience", time.Millisecond, shortestNap - 1, 1, false},
+		{"a master with an interval of 40 ms", 40 * time.Millisecond, patience, 1, false},
+		{"a flood", time.Millisecond, patience, batchSize, false},
+		{"deadlines", time.Millisecond, patience, 0, false},
 	} {
-		s := stream{allowed: c.allowed}
+		s := stream{}
 		for i := range 3 * streamLong {
-			if s.now = start.Add(time.Duration(i) * c.gap); i == streamLong-1 && s.flows() {
+			s.now = start.Add(time.Duration(i) * c.gap)
+			if i == streamLong-1 && s.flows(c.patience) {
 				t.Errorf("%s: flows after %d", c.name, i)
+			}
+			s.nap = c.gap - time.Millisecond
+			if c.want == false {
+				s.nap = 0
 			}
 			s.heard(c.packets)
 		}
-		if s.flows() != c.want {
+		if s.flows(c.patience) != c.want {
 			t.Errorf("%s: flows is %t", c.name, !c.want)
 		}
 		s.now = s.now.Add(streamGap + time.Millisecond)
-		if s.heard(1); s.flows() {
+		if s.heard(1); s.flows(c.patience) {
 			t.Errorf("%s: flows on after a pause", c.name)
 		}
+	}
+}
+
+// TestNoNapInAFlood: nor soon after it, however little the next readings find.
+func TestNoNapInAFlood(t *testing.T) {
+	s := stream{now: time.Now()}
+	s.heard(batchSize)
+	for began := s.now; s.now.Sub(began) <= floodPause; s.now = s.now.Add(time.Millisecond) {
+		if s.heard(1); s.flows(time.Second) {
+			t.Fatalf("a nap %v after a flood", s.now.Sub(began))
+		}
+	}
+	if s.heard(1); !s.flows(time.Second) {
+		t.Error("no nap long after the flood")
 	}
 }
 
 // streaming returns a poller that takes naps for ever, if nothing arrives.
 func streaming(t testing.TB) *Poller {
 	p := newPoller(t)
-	p.stream = stream{allowed: true, length: streamLong}
+	p.stream = stream{length: streamLong, last: time.Now()}
 	return p
 }
 
@@ -52,14 +71,32 @@ func TestNapEndsWithDeadline(t *testing.T) {
 	for range 50 {
 		deadline := time.Now().Add(2 * time.Millisecond)
 		for time.Now().Before(deadline) {
-			must(t, p.Wait(deadline))
+			must(t, p.Wait(deadline, 4*time.Millisecond))
 		}
 		if late := time.Since(deadline); late > time.Second {
 			t.Fatalf("late by %v", late)
 		}
 	}
-	if took := waited(t, p, time.Now().Add(30*time.Millisecond)); took < 25*time.Millisecond {
+	began := time.Now()
+	must(t, p.Wait(began.Add(30*time.Millisecond), 4*time.Millisecond))
+	if took := time.Since(began); took < 25*time.Millisecond {
 		t.Errorf("a wait of 30 ms ended after %v", took)
+	}
+}
+
+// TestNapEndsWithWake: it is not slept through.
+func TestNapEndsWithWake(t *testing.T) {
+	p := streaming(t)
+	for range 3 { // what the kernel still has to tell ends the first one
+		go func() {
+			time.Sleep(5 * time.Millisecond)
+			p.Wake()
+		}()
+		began := time.Now()
+		must(t, p.Wait(began.Add(10*time.Second), 5*time.Second))
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a Wake was noticed after %v", took)
+		}
 	}
 }
 
@@ -83,7 +120,7 @@ func TestNapReadsAll(t *testing.T) {
 	}()
 	readings := 0
 	for end := began.Add(20 * time.Second); len(at) < n && time.Now().Before(end); readings++ {
-		must(t, p.Wait(end))
+		must(t, p.Wait(end, 4*time.Millisecond))
 	}
 	sent = time.Now()
 	if len(at) != n {
@@ -112,7 +149,7 @@ func TestArrival(t *testing.T) {
 			time.Sleep(wait)
 			got = time.Time{}
 			for range 100 {
-				if must(t, p.Wait(time.Now().Add(time.Second))); !got.IsZero() {
+				if must(t, p.Wait(time.Now().Add(time.Second), 0)); !got.IsZero() {
 					break
 				}
 			}

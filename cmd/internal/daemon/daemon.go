@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"vipd/cmd/internal/control"
+	"vipd/cmd/internal/hugepages"
 	"vipd/cmd/internal/mail"
 	"vipd/cmd/internal/notify"
 	"vipd/conf"
@@ -122,6 +123,11 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	// The number of processors is what it is now: to look for another one every second
 	// would be half of what wakes an idle vipd up.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	if cfg.Global.HugePages {
+		if err := hugepages.Use(); err != nil {
+			log.Info("some memory stays in small pages", zap.NamedError("reason", err))
+		}
+	}
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
 	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
 	defer d.close()

@@ -71,7 +71,7 @@ func runPoller(t *testing.T) *socket.Poller {
 	go func() {
 		var err error
 		for err == nil && !stop.Load() {
-			err = p.Wait(time.Time{})
+			err = p.Wait(time.Time{}, 0)
 		}
 		done <- err
 	}()
