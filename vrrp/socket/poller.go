@@ -38,9 +38,9 @@ import (
 //
 // Wait belongs to one goroutine; every other method may be called from any.
 type Poller struct {
-	epoll, quiet, timer, event *os.File // of their life time; the numbers are used
-	fds                        struct{ epoll, quiet, timer, event int }
-	raw, rawQuiet              syscall.RawConn // of both, which the runtime's poller watches
+	files         []*os.File // of the life time of fds
+	fds           struct{ epoll, quiet, timer, event, alarm int }
+	raw, rawQuiet syscall.RawConn // of both epoll instances, which the runtime's poller watches
 
 	mu    sync.Mutex
 	last  int32
@@ -60,6 +60,7 @@ type Poller struct {
 	events    [32]unix.EpollEvent
 	batch     *batch
 	stream    stream
+	alarm     unix.ItimerSpec // of naps
 }
 
 // polled is a Conn with its owner's wish.
@@ -74,6 +75,7 @@ type polled struct {
 const (
 	timerID = -1
 	eventID = -2
+	alarmID = -3
 )
 
 // NewPoller returns a poller without sockets.
@@ -84,36 +86,8 @@ func NewPoller() (*Poller, error) {
 	if p.anchor, err = newAnchor(); err != nil {
 		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
 	}
-	open := func(name string, make func() (int, error)) (fd int, file *os.File) {
-		if err != nil {
-			return -1, nil
-		}
-		if fd, err = make(); err != nil {
-			err = fmt.Errorf("opening the %s: %w", name, err)
-			return -1, nil
-		}
-		return fd, os.NewFile(uintptr(fd), name)
-	}
-	p.fds.epoll, p.epoll = open("epoll instance", newEpoll)
-	p.fds.quiet, p.quiet = open("second epoll instance", newEpoll)
-	p.fds.timer, p.timer = open("timerfd", func() (int, error) { return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC) })
-	p.fds.event, p.event = open("eventfd", func() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC) })
-	for _, w := range []struct {
-		fd int
-		id int32
-	}{{p.fds.timer, timerID}, {p.fds.event, eventID}} {
-		for _, epoll := range []int{p.fds.epoll, p.fds.quiet} {
-			if err == nil {
-				// By edges: neither is ever read, and each expiry or write counts once.
-				err = watch(epoll, w.fd, w.id, unix.EPOLLIN|unix.EPOLLET)
-			}
-		}
-	}
-	if err == nil {
-		p.raw, err = p.epoll.SyscallConn()
-	}
-	if err == nil {
-		p.rawQuiet, err = p.quiet.SyscallConn()
+	if err = p.open(); err == nil {
+		err = p.watchAll()
 	}
 	if err != nil {
 		_ = p.Close() // the first error is the one to tell
@@ -128,6 +102,47 @@ func NewPoller() (*Poller, error) {
 		return n > 0 || err != nil
 	}
 	return p, nil
+}
+
+// open opens all descriptors but the sockets.
+func (p *Poller) open() error {
+	timer := func() (int, error) { return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC) }
+	for _, d := range []struct {
+		name string
+		fd   *int
+		make func() (int, error)
+		raw  *syscall.RawConn
+	}{
+		{"epoll instance", &p.fds.epoll, newEpoll, &p.raw},
+		{"second epoll instance", &p.fds.quiet, newEpoll, &p.rawQuiet},
+		{"timerfd", &p.fds.timer, timer, nil},
+		{"eventfd", &p.fds.event, func() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC) }, nil},
+		{"second timerfd", &p.fds.alarm, timer, nil},
+	} {
+		fd, err := d.make()
+		if err != nil {
+			return fmt.Errorf("opening the %s: %w", d.name, err)
+		}
+		file := os.NewFile(uintptr(fd), d.name)
+		*d.fd, p.files = fd, append(p.files, file)
+		if d.raw == nil {
+			continue
+		}
+		if *d.raw, err = file.SyscallConn(); err != nil {
+			return fmt.Errorf("opening the %s: %w", d.name, err)
+		}
+	}
+	return nil
+}
+
+// watchAll has them watched by edges: none is ever read, and each expiry or write
+// counts once.
+func (p *Poller) watchAll() error {
+	const edges = unix.EPOLLIN | unix.EPOLLET
+	return errors.Join(
+		watch(p.fds.epoll, p.fds.timer, timerID, edges), watch(p.fds.epoll, p.fds.event, eventID, edges),
+		watch(p.fds.quiet, p.fds.timer, timerID, edges), watch(p.fds.quiet, p.fds.event, eventID, edges),
+		watch(p.fds.quiet, p.fds.alarm, alarmID, edges))
 }
 
 // newEpoll makes an epoll instance that os.NewFile gives to the runtime's poller.
@@ -313,10 +328,7 @@ func (p *Poller) receive(c *polled) (n int) {
 // Close ends the poller; nobody may be waiting.
 func (p *Poller) Close() error {
 	var first error
-	for _, f := range []*os.File{p.epoll, p.quiet, p.timer, p.event} {
-		if f == nil {
-			continue
-		}
+	for _, f := range p.files {
 		if err := f.Close(); err != nil && first == nil {
 			first = fmt.Errorf("closing the poller: %w", err)
 		}

@@ -61,9 +61,11 @@ func (p *Poller) nap(d time.Duration) {
 		_ = c.conn.in.Control(c.mute) // an error means that it is closed
 	}
 	p.stream.nap = d
-	// Errors are the end of the nap, and but after Close there are none.
-	_ = p.quiet.SetReadDeadline(time.Now().Add(d))
-	_ = p.rawQuiet.Read(p.lookQuiet)
+	// A deadline of the runtime's would cost the waking of another thread.
+	p.alarm.Value = unix.NsecToTimespec(int64(d))
+	if _, _, errno := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(p.fds.alarm), 0, uintptr(unsafe.Pointer(&p.alarm)), 0, 0, 0); errno == 0 {
+		_ = p.rawQuiet.Read(p.lookQuiet) // it fails after Close alone
+	}
 	for _, c := range conns {
 		_ = c.conn.in.Control(c.hear)
 	}
