@@ -93,16 +93,16 @@ type entry struct {
 	Object
 	users []user
 
-	present  bool // it is in the kernel
-	ours     bool // and may be removed by us
-	was      bool // it was there since it was last asked for
-	dropped  bool // lost and not to be put back
-	fought   bool // lost too often
-	alien    bool // an equal one of others is in the way
-	retired  bool // only this one of its owner's is not wanted any more: its successors go first
-	recorded bool // in the state file
-	parts    []Route
-	waits    string // what it waits for
+	present  bool    // it is in the kernel
+	ours     bool    // and may be removed by us
+	was      bool    // it was there since it was last asked for
+	dropped  bool    // lost and not to be put back
+	fought   bool    // lost too often
+	alien    bool    // an equal one of others is in the way
+	retired  bool    // only this one of its owner's is not wanted any more: its successors go first
+	recorded bool    // in the state file
+	parts    []Route // what the kernel left of it
+	waits    string  // what it waits for
 	err      error
 	changed  time.Time // when the kernel last acknowledged a change of it
 	losses   []time.Time
@@ -155,7 +155,7 @@ func (b *Book) Configure(sets []Set) {
 		if len(e.users) > 0 {
 			continue
 		}
-		if !(e.present && e.ours) && len(e.parts) == 0 {
+		if !e.remains() {
 			b.forget(e)
 			continue
 		}
@@ -221,6 +221,9 @@ func (e *entry) has(o *owner) bool {
 	return slices.ContainsFunc(e.users, func(u user) bool { return u.owner == o })
 }
 
+// remains reports whether the kernel has something of it that is to be removed by us.
+func (e *entry) remains() bool { return e.present && e.ours || len(e.parts) > 0 }
+
 // active is the first use by an owner that wants its objects, or nil.
 func (e *entry) active() *user {
 	for i := range e.users {
@@ -257,7 +260,7 @@ func (b *Book) Queries(env Env) []Query {
 		all = append(slices.DeleteFunc(all, func(o Query) bool { return q.covers(o) }), q)
 	}
 	for _, e := range b.list {
-		if e.active() != nil || e.present && e.ours {
+		if e.active() != nil || e.remains() {
 			note(e)
 		}
 	}
@@ -269,7 +272,7 @@ func (b *Book) Queries(env Env) []Query {
 
 // Busy reports whether readings of routes and rules are of use at all.
 func (b *Book) Busy() bool {
-	return len(b.orphans) > 0 || slices.ContainsFunc(b.list, func(e *entry) bool { return e.active() != nil || e.present && e.ours })
+	return len(b.orphans) > 0 || slices.ContainsFunc(b.list, func(e *entry) bool { return e.active() != nil || e.remains() })
 }
 
 // query is what shows the entry; false while its table is not known.

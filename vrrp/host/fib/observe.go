@@ -44,9 +44,11 @@ func (b *Book) Observe(now time.Time, s *State, env Env) {
 			return
 		}
 		got := f.find(e.settled(env), e.alien)
+		known := e.was || len(e.parts) > 0
 		e.parts = nil
-		if e.was && !got.all {
+		if known && !got.all {
 			e.parts = got.parts
+			b.leaving = b.leaving || len(e.parts) > 0
 		}
 		switch {
 		case got.all && !e.present:

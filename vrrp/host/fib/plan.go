@@ -9,7 +9,8 @@ import (
 type Step struct {
 	Add    bool
 	Object Object // with its table settled
-	entry  *entry // nil: what is left of an object that comes anew
+	entry  *entry
+	part   bool // only what the kernel left of the entry
 }
 
 // Outcome is what the kernel said to a step.
@@ -44,10 +45,7 @@ func (b *Book) removals(now time.Time, env Env, most int, retired bool) []Step {
 			if e.retired != retired || e.retryAt.After(now) || e.active() != nil {
 				continue
 			}
-			for i := range e.parts { // what the kernel left of it
-				steps = append(steps, Step{Object: Object{Route: &e.parts[i]}})
-			}
-			e.parts = nil
+			steps = append(steps, e.leftovers()...)
 			if e.present && e.ours {
 				steps = append(steps, Step{Object: e.settled(env), entry: e})
 			}
@@ -69,14 +67,20 @@ func (b *Book) Next(now time.Time, env Env, most int) []Step {
 		if e.waits = possible(e, env); e.waits != "" {
 			continue
 		}
-		for i := range e.parts {
-			steps = append(steps, Step{Object: Object{Route: &e.parts[i]}})
-		}
-		e.parts = nil
+		steps = append(steps, e.leftovers()...)
 		steps = append(steps, Step{Add: true, Object: e.settled(env), entry: e})
 	}
 	if len(steps) == 0 {
 		return b.removals(now, env, most, true)
+	}
+	return steps
+}
+
+// leftovers removes what the kernel left of the entry.
+func (e *entry) leftovers() []Step {
+	var steps []Step
+	for _, r := range e.parts {
+		steps = append(steps, Step{Object: Object{Route: &r}, entry: e, part: true})
 	}
 	return steps
 }
@@ -96,11 +100,15 @@ func (e *entry) due(now time.Time) bool {
 // Done notes the outcome of a step. err is the kernel's, when it is Failed.
 func (b *Book) Done(now time.Time, s Step, out Outcome, err error) {
 	e := s.entry
-	if e == nil {
-		return
-	}
 	e.changed = now
 	switch {
+	case s.part && out == Failed:
+		b.failed(now, e, err)
+	case s.part:
+		e.parts = slices.DeleteFunc(e.parts, func(r Route) bool { return r.String() == s.Object.String() })
+		if len(e.users) == 0 && !e.remains() {
+			b.drop(e)
+		}
 	case s.Add && out == OK:
 		again := e.was
 		e.present, e.ours, e.was, e.alien = true, true, true, false
@@ -149,7 +157,7 @@ func (b *Book) Wake(now time.Time) time.Time {
 	var wake time.Time
 	for _, list := range [][]*entry{b.list, b.orphans} {
 		for _, e := range list {
-			waits := !e.present && e.active() != nil && !e.dropped || e.present && e.ours && e.active() == nil
+			waits := !e.present && e.active() != nil && !e.dropped || e.remains() && e.active() == nil
 			if waits && e.retryAt.After(now) && (wake.IsZero() || e.retryAt.Before(wake)) {
 				wake = e.retryAt
 			}
@@ -163,7 +171,7 @@ func (b *Book) Outstanding() []string {
 	var names []string
 	for _, list := range [][]*entry{b.list, b.orphans} {
 		for _, e := range list {
-			if e.present && e.ours && e.active() == nil {
+			if e.remains() && e.active() == nil {
 				s := e.Kind() + " " + e.String()
 				if e.err != nil {
 					s += " (" + e.err.Error() + ")"

@@ -228,7 +228,7 @@ func (r *Route) compare6(have *Route, merged bool) shows {
 	same := slices.EqualFunc(r.Metrics, slices.DeleteFunc(slices.Clone(have.Metrics), func(m Metric) bool {
 		return m.ID == hopLimit && !slices.ContainsFunc(r.Metrics, func(w Metric) bool { return w.ID == hopLimit })
 	}), func(a, b Metric) bool { return a == b })
-	if !same && !merged || r.Src.IsValid() && have.Src.IsValid() && r.Src != have.Src {
+	if !merged && (!same || r.Src.IsValid() && have.Src.IsValid() && r.Src != have.Src) {
 		return showsOther
 	}
 	if !r.leads() {
@@ -241,12 +241,17 @@ func (r *Route) compare6(have *Route, merged bool) shows {
 		}
 	}
 	switch {
-	case found == len(r.Hops) && r.Src == have.Src:
+	case found == len(r.Hops) && (merged || r.Src == have.Src): // of a merged one the source is that of its first next hop
 		return showsAll
-	case found == 0 || merged && found < len(r.Hops):
+	case found == 0 || merged || r.Protocol != have.Protocol:
 		return showsOther
 	}
 	return showsPart
+}
+
+// has reports whether a next hop of the kernel is one of r.
+func (r *Route) has(have Hop) bool {
+	return slices.ContainsFunc(r.Hops, func(h Hop) bool { return h.equal(have, len(r.Hops) > 1) })
 }
 
 // equal compares a wanted next hop with one of the kernel.

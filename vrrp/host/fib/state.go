@@ -113,7 +113,9 @@ func (f *finder) find(o Object, others bool) (got found) {
 		case showsAll:
 			got.all = true
 		case showsPart:
-			got.parts = append(got.parts, *have)
+			part := *have
+			part.Hops = slices.DeleteFunc(slices.Clone(have.Hops), func(h Hop) bool { return !o.Route.has(h) })
+			got.parts = append(got.parts, part)
 		}
 	}
 	return got

@@ -30,9 +30,9 @@ func (b *Book) Status(name string) []Status {
 func (e *entry) problem() string {
 	wanted := e.active() != nil
 	switch {
-	case wanted == e.present:
+	case wanted == e.present && len(e.parts) == 0:
 		return ""
-	case !wanted && !e.ours:
+	case !wanted && !e.remains():
 		return "somebody else added it"
 	case e.err != nil:
 		return e.err.Error()
@@ -71,7 +71,7 @@ func (b *Book) Recorded() []Object {
 	var all []Object
 	for _, list := range [][]*entry{b.list, b.orphans} {
 		for _, e := range list {
-			if e.recorded = e.marked() || e.present && e.ours || !e.present && e.active() != nil; e.recorded {
+			if e.recorded = e.marked() || e.remains() || !e.present && e.active() != nil; e.recorded {
 				all = append(all, e.Object)
 			}
 		}
