@@ -61,6 +61,7 @@ type subscription struct {
 	buf      []byte
 	got      []byte             // what wait returned for, in buf
 	relevant func(message) bool // of those about routes and rules; nil: none is
+	written  uint64             // prober.written before the last drain
 }
 
 // subscribe asks for events about links, addresses, routes, rules and the IPv6 forwarding setting.

@@ -11,6 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// mark notes what of our own was changed before all events that are still to be taken.
+func (s *subscription) mark(k Kernel) {
+	if k, ok := k.(prober); ok {
+		s.written = k.written()
+	}
+}
+
 // prober is a kernel that can be asked for little.
 type prober interface {
 	link(index int) (*Link, error) // without addresses, when what the kernel is changing has been changed
@@ -63,8 +70,9 @@ func (w *Watcher) anticipate(sub *subscription) error {
 	if fresh.Addrs = l.link.Addrs; !fresh.equal(l.link) {
 		return nil
 	}
-	// A change of our own since the last reading was no event, and is not in it.
-	if n := k.written(); n != w.last.writes || n%2 != 0 {
+	// A change of our own since the last reading was no event, and is not in it. After one just before that reading the
+	// loss may be an older one, which it made good.
+	if n := k.written(); n != w.last.writes || n != sub.written || n%2 != 0 {
 		return nil
 	}
 	fresh.Addrs = l.left

@@ -69,6 +69,59 @@ func TestO18LossIsSeenBeforeTheReading(t *testing.T) {
 	}
 }
 
+// meddled is a kernel that something happens to just before a reading.
+type meddled struct {
+	*host.Netlink
+	mu     sync.Mutex // guards before
+	before func()
+}
+
+func (k *meddled) State() (host.State, error) {
+	k.mu.Lock()
+	f := k.before
+	k.before = nil
+	k.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	return k.Netlink.State()
+}
+
+// TestOldLossIsNone: an address that was lost and put back before the last reading is there, though the event is taken
+// after it. One that is lost then is gone.
+func TestOldLossIsNone(t *testing.T) {
+	b := eth0(t)
+	i := index(t, b, "eth0")
+	const mine = "10.7.0.1/32"
+	must(t, b.AddAddress(i, addr(mine)))
+	b.settled(t)
+	k := &meddled{Netlink: newReal(t).Netlink}
+	states := watch(t, k)
+	time.Sleep(200 * time.Millisecond)
+	done := make(chan struct{})
+	k.mu.Lock()
+	k.before = func() {
+		defer close(done)
+		must(t, b.DelAddress(i, host.Addr{Prefix: pfx(mine)}))
+		must(t, k.AddAddress(i, addr(mine)))
+	}
+	k.mu.Unlock()
+	must(t, b.AddAddress(i, foreign("10.6.0.1/32"))) // a reason to read
+	<-done
+	time.Sleep(200 * time.Millisecond)
+	for len(states) > 0 {
+		if s := <-states; !s.Has("eth0", pfx(mine)) {
+			t.Fatalf("an old loss is told: %+v", s.Link("eth0").Addrs)
+		}
+	}
+	must(t, b.DelAddress(i, host.Addr{Prefix: pfx(mine)}))
+	for s := range states {
+		if !s.Has("eth0", pfx(mine)) {
+			break
+		}
+	}
+}
+
 // TestLossIsNeverHalfAChange: what the kernel takes away in one go is told at once: an interface that goes down has
 // not lost its IPv6 addresses to somebody, and a secondary address not without its primary one.
 func TestLossIsNeverHalfAChange(t *testing.T) {

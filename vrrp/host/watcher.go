@@ -94,6 +94,7 @@ func (w *Watcher) session(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, sub.interrupt)
 	defer stop()
+	sub.mark(w.kernel)
 	for ctx.Err() == nil {
 		own.clear() // what was written is in the reading
 		if w.read() {
@@ -108,6 +109,7 @@ func (w *Watcher) session(ctx context.Context) error {
 		if !sleep(ctx, time.Until(w.readAt.Add(w.pause))) {
 			return nil
 		}
+		sub.mark(w.kernel)
 		if err := sub.drain(); err != nil {
 			return err
 		}
