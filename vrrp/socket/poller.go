@@ -308,7 +308,8 @@ func (p *Poller) receive(c *polled) (n int) {
 			c.conn.fail(err)
 		}
 	}()
-	if err = c.conn.in.Control(c.read); err != nil {
+	if c.conn.in.Control(c.read) != nil {
+		err = os.ErrClosed
 		return 0
 	}
 	if err = p.batch.err; err != nil {

@@ -216,6 +216,21 @@ func TestPollerRemove(t *testing.T) {
 	p.Remove(stays.Conn)
 }
 
+// TestPollerReadsAClosedSocket: one that was closed when it was about to be read is a
+// closed one to its owner, too.
+func TestPollerReadsAClosedSocket(t *testing.T) {
+	w, p := newWire(t, 2), newPoller(t)
+	c := w.open(t, false, (&drops{}).add)
+	must(t, p.Add(c, func(r *Received) { r.Release() }))
+	for _, entry := range *p.conns.Load() {
+		must(t, c.Close())
+		p.receive(entry)
+	}
+	if err := c.Watch(t.Context()); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("its owner hears: %v", err)
+	}
+}
+
 // BenchmarkLateness compares the poller with the standard library's timer: how
 // long after a deadline, some milliseconds ahead, the waiting goroutine runs.
 func BenchmarkLateness(b *testing.B) {
