@@ -157,6 +157,7 @@ func TestFIFOScript(t *testing.T) {
 	f.Write(VRRP, "quit")
 	until(t, "it is started again", func() bool { return len(lines(t, dir+"/log")) == 4 })
 	f.Write(VRRP, "two")
+	until(t, "it has the pipe open", func() bool { return slices.Contains(lines(t, dir+"/log"), "two") })
 	f.Write(VRRP, "last")
 	if err := f.Close(); err != nil {
 		t.Error(err)
