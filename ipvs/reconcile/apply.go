@@ -210,7 +210,7 @@ func (r *Reconciler) release() error {
 		return nil
 	}
 	l := loop{Reconciler: r}
-	r.state.stale = r.state.stale || r.state.kernel.Table == nil
+	r.state.stale = r.state.stale || r.state.kernel.Table == nil || r.claim.Load()
 	var err error
 	for range passes {
 		if r.state.stale {

@@ -18,6 +18,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -58,6 +59,7 @@ type Reconciler struct {
 	wake     chan struct{}
 	requests chan request
 	done     chan struct{} // closed when Run has returned
+	claim    atomic.Bool   // the next read makes all services ours
 
 	mu       sync.Mutex // guards what follows
 	next     ipvs.Table // newest wanted table not yet taken; nil when none
@@ -237,7 +239,9 @@ func (l *loop) step(refresh bool) error {
 }
 
 // idle reports that no service is wanted and none is ours: the kernel, which may have no IPVS, is none of our business.
-func (r *Reconciler) idle() bool { return len(r.state.want) == 0 && len(r.state.owned) == 0 }
+func (r *Reconciler) idle() bool {
+	return len(r.state.want) == 0 && len(r.state.owned) == 0 && !r.claim.Load()
+}
 
 // takeWant makes the newest wanted table the current one and its services ours. New ones may be in the kernel already:
 // then a read finds them and they are corrected in place.
@@ -275,6 +279,12 @@ func (l *loop) read() error {
 	start := time.Now()
 	snap, err := l.kernel.Read()
 	now := time.Now()
+	if errors.Is(err, ipvs.ErrAbsent) {
+		l.claimed(nil) // there are none
+		if l.idle() {
+			return nil
+		}
+	}
 	if err != nil {
 		return l.readFailed(fmt.Errorf("reading the IPVS table: %w", err))
 	}
@@ -284,6 +294,7 @@ func (l *loop) read() error {
 	if l.nextCheck.Before(now) {
 		l.nextCheck = now.Add(CheckPeriod)
 	}
+	l.claimed(snap.Table)
 	maps.DeleteFunc(snap.Table, func(k ipvs.Key, _ ipvs.Pool) bool { return !l.state.owned[k] })
 	maps.DeleteFunc(snap.Connections, func(t ipvs.Target, _ ipvs.Connections) bool { return !l.state.owned[t.Service] })
 	foreign := l.changedByOthers(snap.Table)
