@@ -34,7 +34,7 @@ const (
 
 // Event is one change of state.
 type Event struct {
-	Kind     string // "INSTANCE" or "GROUP"
+	Kind     string // "INSTANCE" or "GROUP"; of Run also "VS"
 	Name     string
 	State    string // "MASTER", "BACKUP", "FAULT", Stop, Deleted …
 	Priority int    // effective priority; 0 for a group
@@ -46,12 +46,24 @@ type Command struct {
 	User    *process.User // who runs it; nil: the user of this process
 	UserErr string        // why User could not be found: it is not run; "": it was
 	Secure  bool          // do not run what others than root and the user can change
+	Env     []string      // more of its environment, "NAME=value"
 }
 
 // line is the event in the form of keepalived's FIFOs.
 func (e Event) line() string {
 	return fmt.Sprintf("%s \"%s\" %s %d", e.Kind, e.Name, e.State, e.Priority)
 }
+
+// whose is the field of the log that names what the event is about.
+func (e Event) whose() zap.Field {
+	if e.Kind == Service {
+		return zap.String("service", e.Name)
+	}
+	return zap.String("instance", e.Name)
+}
+
+// Service is the kind of events of a virtual server and its real servers.
+const Service = "VS"
 
 // Commands are the commands of one instance.
 type Commands struct {
@@ -193,11 +205,25 @@ func (r *Runner) Notify(e Event) {
 		return
 	}
 	r.fifos.Write(VRRP, e.line())
-	k := key{e.Kind, e.Name}
-	run := r.commands[k].commands(e)
+	r.queue(e, r.commands[key{e.Kind, e.Name}].commands(e))
+}
+
+// Run queues commands of an event that is not one of an instance or a sync group, behind what waits for the same
+// kind and name. It never blocks; after Close it does nothing.
+func (r *Runner) Run(e Event, commands ...Command) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.queue(e, commands)
+	}
+}
+
+// queue puts an event with its commands into its queue. Called with mu held.
+func (r *Runner) queue(e Event, run []Command) {
 	if len(run) == 0 {
 		return
 	}
+	k := key{e.Kind, e.Name}
 	q := r.queues[k]
 	if q == nil {
 		q = &queue{Status: Status{Kind: e.Kind, Name: e.Name}}
@@ -209,7 +235,7 @@ func (r *Runner) Notify(e Event) {
 		q.Dropped++
 		if q.Dropped&(q.Dropped-1) == 0 { // 1, 2, 4, 8 …
 			r.log.Error("notification dropped: its commands are too slow for the state changes; look at the command that runs",
-				zap.String("instance", e.Name), zap.String("state", old.State),
+				old.whose(), zap.String("state", old.State),
 				zap.Uint64("dropped", q.Dropped), zap.String("running", q.Running))
 		}
 	}
@@ -242,7 +268,7 @@ func (r *Runner) work(q *queue) {
 		r.mu.Unlock()
 		for _, c := range e.commands {
 			if err := process.Guard(func() { r.runOne(q, e.Event, c) }); err != nil {
-				r.log.Error("a notification command met a fault in vipd; the others go on", zap.String("instance", e.Name),
+				r.log.Error("a notification command met a fault in vipd; the others go on", e.whose(),
 					zap.String("command", strings.Join(c.Argv, " ")), zap.NamedError("err", err))
 			}
 		}
@@ -266,7 +292,7 @@ func (r *Runner) runOne(q *queue, e Event, c Command) {
 	r.mu.Unlock()
 	if !out.OK() {
 		r.log.Warn("notification command failed",
-			zap.String("instance", e.Name), zap.String("state", e.State), zap.String("command", line),
+			e.whose(), zap.String("state", e.State), zap.String("command", line),
 			zap.String("output", out.Output), zap.NamedError("err", out.Err))
 	}
 }
@@ -276,7 +302,7 @@ func (c *Command) run(ctx context.Context, timeout time.Duration) process.Outcom
 	if c.UserErr != "" {
 		return process.Outcome{Started: time.Now(), Exit: -1, Err: errors.New(c.UserErr)}
 	}
-	return process.Run(ctx, process.Command{Argv: c.Argv, Env: process.Environment(), Timeout: timeout, User: c.User, Secure: c.Secure})
+	return process.Run(ctx, process.Command{Argv: c.Argv, Env: append(process.Environment(), c.Env...), Timeout: timeout, User: c.User, Secure: c.Secure})
 }
 
 // Once runs a command that is not about an event (startup_script, shutdown_script)

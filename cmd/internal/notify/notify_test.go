@@ -311,3 +311,34 @@ func TestFaultOfFIFO(t *testing.T) {
 		t.Errorf("%d lines about the fault, want 1: %v", n, logged.All())
 	}
 }
+
+// Commands of services run one after the other for each of them, in order, with their environment, beside those of
+// instances; nothing of it is a line of VRRP, and after Close nothing is run.
+func TestRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log")
+	fifos := NewFIFOs(zap.NewNop())
+	r := New(0, fifos, zap.NewNop())
+	say := func(word string, pause string) Command {
+		c := sh("sleep " + pause + "; echo $VIPD_STATE " + word + " >>" + file)
+		c.Env = []string{"VIPD_STATE=" + word}
+		return c
+	}
+	service := func(state string) Event { return Event{Kind: Service, Name: "tcp 10.9.0.100:80", State: state} }
+	r.Run(service("DOWN"), say("down", "0.3"))
+	r.Run(service("nothing"))
+	r.Run(service("UP"), say("up", "0"))
+	until(t, "both have run", r.idle)
+	if got, want := lines(t, file), []string{"down down", "up up"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if st := r.Status(); len(st) != 1 || st[0].Done != 2 || st[0].Kind != Service {
+		t.Errorf("status %+v", st)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r.Run(service("DOWN"), say("late", "0"))
+	if !r.idle() || len(lines(t, file)) != 2 {
+		t.Error("a command was run after the end")
+	}
+}
