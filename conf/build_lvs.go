@@ -39,6 +39,7 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 	b.identity(v, seen, &vs)
 	b.granularity(v, &vs)
 	b.sorry(v, &vs)
+	b.steering(v, &vs)
 	b.realServers(v, reals, &vs)
 	return vs
 }
@@ -171,9 +172,12 @@ func (b *builder) granularity(v *values, vs *VirtualServer) {
 // sorry settles the sorry server.
 func (b *builder) sorry(v *values, vs *VirtualServer) {
 	if !v.has("sorry_server") {
+		if get[bool](v, "sorry_server_inhibit") && !v.given("sorry_server") {
+			b.say(Warning, v, "sorry_server_inhibit", "virtual_server.sorry_server_inhibit/unused", "has no effect without sorry_server", "add sorry_server, or take it out")
+		}
 		return
 	}
-	s := Sorry{Address: get[netip.AddrPort](v, "sorry_server"), Method: vs.Method}
+	s := Sorry{Address: get[netip.AddrPort](v, "sorry_server"), Method: vs.Method, Inhibit: get[bool](v, "sorry_server_inhibit")}
 	if v.has("sorry_server_lvs_method") {
 		s.Method = get[string](v, "sorry_server_lvs_method")
 	}

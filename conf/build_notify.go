@@ -45,6 +45,7 @@ func (b *builder) events() {
 		taken[p] = key
 	}
 	g.ServersAtStart, g.ScriptGroups = get[bool](global, "rs_init_notifies"), get[bool](global, "set_supplementary_groups")
+	g.Flush, g.FlushOnStop = get[bool](global, "lvs_flush"), get[string](global, "lvs_flush_on_stop")
 	g.StatesOnReload = get[bool](global, "fifo_write_vrrp_states_on_reload")
 	g.Startup = Hook{get[Command](global, "startup_script"), get[time.Duration](global, "startup_script_timeout")}
 	g.Shutdown = Hook{get[Command](global, "shutdown_script"), get[time.Duration](global, "shutdown_script_timeout")}

@@ -35,6 +35,8 @@ func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 	}
 	if v.has("quorum") && len(reals) > 0 && weights < vs.Quorum {
 		b.say(Warning, v, "quorum", "virtual_server.quorum/unreachable", fmt.Sprintf("%d cannot be reached: the weights of all servers add up to %d", vs.Quorum, weights), "the service will never be up; lower the quorum or raise the weights")
+	} else if vs.Hysteresis > 0 && len(reals) > 0 && weights < vs.Quorum+vs.Hysteresis {
+		b.say(Warning, v, "hysteresis", "virtual_server.hysteresis/unreachable", fmt.Sprintf("%d cannot be reached: the weights of all servers add up to %d", vs.Quorum+vs.Hysteresis, weights), "the service comes up at quorum + hysteresis, so it never will; lower one of them or raise the weights")
 	}
 }
 
@@ -46,6 +48,8 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 		Weight:  inherit("weight", r, v).num("weight"),
 		Inhibit: get[bool](inherit("inhibit_on_failure", r, v), "inhibit_on_failure"),
 		Alert:   b.alert(r, alertChecker, true),
+		Up:      get[Command](inherit("notify_up", r, v), "notify_up"),
+		Down:    get[Command](inherit("notify_down", r, v), "notify_down"),
 	}
 	if r.has("lvs_method") {
 		rs.Method = get[string](r, "lvs_method")

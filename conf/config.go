@@ -43,6 +43,8 @@ type Global struct {
 	LVSFIFO        FIFO          // lvs_notify_fifo: those of services and servers
 	StatesOnReload bool          // fifo_write_vrrp_states_on_reload
 	ServersAtStart bool          // rs_init_notifies
+	Flush          bool          // lvs_flush
+	FlushOnStop    string        // lvs_flush_on_stop: "" (off), FlushAll or "VS"
 	ScriptGroups   bool          // set_supplementary_groups
 	Mail           Mail          // notification_email, smtp_server and so on
 	LogAllFailures bool          // checker_log_all_failures
@@ -338,22 +340,32 @@ type VirtualServer struct {
 	Alert       bool // smtp_alert
 	Sorry       *Sorry
 	RealServers []RealServer
+
+	Hysteresis int     // 0..Quorum-1
+	Up, Down   Command // quorum_up, quorum_down
+	Omega      bool
+	HASuspend  bool   // never for a fwmark
+	ActiveOn   string // active_on = "master": the vrrp_instance that must be MASTER; "": always
 }
 
 // Sorry is the sorry_server.
 type Sorry struct {
 	Address netip.AddrPort
 	Method  string
+	Inhibit bool // sorry_server_inhibit
 }
 
 // RealServer is one [[virtual_server.real_server]], with the service's defaults applied.
 type RealServer struct {
 	Address netip.AddrPort
 	Method  string
-	Weight  int // 0..65535
+	Weight  int // 0..2147483647
 	Inhibit bool
 	Alert   bool // smtp_alert
-	Checks  []Check
+
+	Up, Down Command // notify_up, notify_down
+
+	Checks []Check
 }
 
 // Check is one checker of a real server, with all defaults applied.

@@ -40,7 +40,7 @@ var keywords = []keyword{
 	{noEffect, inFile, "use_pid_dir", "vipd writes its pid into vipd.pid in its state directory, /run/vipd or that of instance and net_namespace"},
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
-	{later, inGlobal, "lvs_sync_daemon lvs_timeouts lvs_flush lvs_flush_on_stop", ""},
+	{later, inGlobal, "lvs_sync_daemon lvs_timeouts", ""},
 	{later, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "include_check", ""},
 	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; for no_accept it makes nftables rules of its own (nftables)"},
@@ -79,12 +79,13 @@ var keywords = []keyword{
 	{noEffect, []string{"vrrp_sync_group"}, "notify_priority_changes", "a group has no priority of its own, and its members have theirs"},
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
-	{later, []string{"virtual_server"}, "group ha_suspend omega hysteresis quorum_up quorum_down sorry_server_inhibit flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{later, inServers, "snmp_name SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
+	{later, []string{"virtual_server"}, "group flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
+	{later, inServers, "SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
 	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
-	{later, []string{"real_server"}, "uthreshold lthreshold notify_up notify_down", ""},
+	{noEffect, inServers, "snmp_name", "vipd speaks no SNMP; name of the virtual_server is what status and commands use"},
+	{later, []string{"real_server"}, "uthreshold lthreshold", ""},
 
 	{later, []string{"SSL_GET"}, "tls_compliant SSL", ""},
 	{later, []string{"url"}, "regex regex_no_match regex_options regex_stack regex_min_offset regex_max_offset tls_compliant", ""},

@@ -17,6 +17,7 @@ var (
 	maskKind        = &kind{"mask", `a network mask ("255.255.255.0") or a prefix length (24; for IPv6 1..128)`, []string{"type", "syntax", "range"}, parseMask}
 	pathKind        = &kind{"path", `a path that starts with "/" and has no blanks ("/health?full=1")`, []string{"type", "syntax"}, parsePath}
 	statusKind      = &kind{"status", `HTTP codes 100..599: 200, "200-299", "200-299 301" or [200, 301]`, []string{"type", "syntax", "range"}, parseStatus}
+	flushKind       = &kind{"flush", `true, false or "VS"`, []string{"type", "word"}, parseFlush}
 	digestKind      = &kind{"digest", `32 hexadecimal digits, the MD5 of the page ("curl -s URL | md5sum")`, []string{"type", "syntax"}, parseDigest}
 )
 
@@ -197,4 +198,27 @@ func parseDigest(f field) (any, bool) {
 		return f.bad("syntax", shown(f.it)+" is no MD5 digest")
 	}
 	return strings.ToLower(s), true
+}
+
+// The values of lvs_flush_on_stop; "" is off.
+const (
+	FlushAll = "all" // services of others go, too
+	flushVS  = "VS"
+)
+
+// parseFlush reads lvs_flush_on_stop.
+func parseFlush(f field) (any, bool) {
+	switch v := f.it.value.(type) {
+	case bool:
+		if v {
+			return FlushAll, true
+		}
+		return "", true
+	case string:
+		if v == flushVS {
+			return flushVS, true
+		}
+		return f.bad("word", shown(f.it)+" is not known here")
+	}
+	return f.wrongType("boolean")
 }

@@ -55,6 +55,9 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
 			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
+			if len(c.Instances) > 0 && coin(r) {
+				c.VirtualServers[i].ActiveOn = c.Instances[0].Name
+			}
 		}
 		checkRoundTrip(r, c)
 	})
@@ -127,6 +130,7 @@ func randomEvents(r *rapid.T, g *Global) {
 			*f = FIFO{fmt.Sprintf("/%d%s", i, rapid.StringMatching(`[a-z"]{1,9}`).Draw(r, "path")), user(r), run(r)}
 		}
 	}
+	g.Flush, g.FlushOnStop = coin(r), rapid.SampledFrom([]string{"", FlushAll, flushVS}).Draw(r, "flush")
 	g.StatesOnReload, g.ServersAtStart, g.ScriptGroups = coin(r), coin(r), coin(r)
 	g.Startup = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
 	g.Shutdown = Hook{run(r), duration(r, time.Second, 1000*time.Second, time.Second)}
@@ -315,6 +319,7 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 		vs.Granularity = 128
 	}
 	vs.Granularity = number(r, 1, vs.Granularity)
+	vs.Hysteresis, vs.Omega, vs.Up, vs.Down = number(r, 0, vs.Quorum-1), coin(r), run(r), run(r)
 	host := func(last byte) netip.Addr {
 		if vs.IPv6 {
 			return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: last})
@@ -326,13 +331,14 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 		vs.FWMark = uint32(1 + i)
 	} else {
 		vs.Address = netip.AddrPortFrom(host(byte(1+i)), port)
+		vs.HASuspend = coin(r)
 		vs.Protocol = rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(r, "protocol")
 	}
 	if coin(r) {
-		vs.Sorry = &Sorry{netip.AddrPortFrom(host(250), port), rapid.SampledFrom(methods).Draw(r, "method")}
+		vs.Sorry = &Sorry{netip.AddrPortFrom(host(250), port), rapid.SampledFrom(methods).Draw(r, "method"), coin(r)}
 	}
 	for j := range number(r, 0, 3) {
-		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, 65535), Inhibit: coin(r), Alert: coin(r)}
+		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
 		for _, kind := range []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"} {
 			if coin(r) {
 				rs.Checks = append(rs.Checks, randomCheck(r, kind, netip.AddrPortFrom(host(200), port)))

@@ -180,7 +180,7 @@ var globalBlock = &block{
 	name:   "global_defs",
 	header: "[global_defs]",
 	doc:    "Settings for the whole process, and defaults for every vrrp_instance: what an instance sets itself wins.",
-	keys: []*key{
+	keys: slices.Concat(flushKeys, []*key{
 		{name: "router_id", kind: textKind, min: 1, max: 255, defText: "the host name", doc: "Name of this director in status and logs."},
 		{name: "vrrp_version", kind: intKind, min: 2, max: 3, def: 2, doc: "VRRP version of IPv4 instances. IPv6 instances speak version 3."},
 		{name: "vrrp_mcast_group4", kind: group4Kind, def: defaultGroup4, doc: "Multicast group of IPv4 adverts."},
@@ -247,5 +247,5 @@ var globalBlock = &block{
 		{name: "vmac_addr_prefix", kind: prefixKind, defText: "vmac_prefix", doc: "The same for the links of addresses (use_vmac in their line, use_vmac_addr)."},
 		{name: "disable_local_igmp", kind: boolKind, def: false, doc: "Send no IGMP reports for the groups 224.0.0.x, by any interface, while vipd runs (net.ipv4.igmp_link_local_mcast_reports = 0). Switches forward these groups anyway (RFC 4541 §2.1.2).", differs: "keepalived does it for the links with a virtual MAC; those of vipd send no reports of their own."},
 		{name: "v3_checksum_as_v2", kind: boolKind, def: false, doc: "Compute the checksum of version 3 IPv4 adverts without the pseudo-header, as RFC 9568 and much router hardware do."},
-	},
+	}),
 }

@@ -1,5 +1,7 @@
 package conf
 
+import "slices"
+
 // schedulers are the IPVS schedulers of the Linux kernel.
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "mh", "dh", "fo", "ovf", "sed", "nq", "twos"}
 
@@ -21,13 +23,13 @@ var virtualServerBlock = &block{
 		{name: "lvs_method", aliases: []string{"lb_kind"}, kind: choiceKind, words: methods, def: "NAT", doc: "How packets reach the real servers: NAT rewrites them, DR sends them unchanged over the same link (each real server needs the address on lo), TUN wraps them in IP-in-IP."},
 		{name: "persistence_timeout", kind: persistenceKind, min: second, max: 31 * day, doc: "A client stays with its server for this long, in whole seconds; true means 360 s. Left out: off."},
 		{name: "persistence_granularity", kind: maskKind, defText: "every client apart", doc: "Clients that are treated as one: \"255.255.255.0\" or 24 for IPv4, 1..128 for IPv6."},
-		{name: "quorum", kind: intKind, min: 1, max: 1<<31 - 1, def: 1, doc: "The service is up while the weights of its live servers add up to this."},
+		{name: "quorum", kind: intKind, min: 1, max: 1<<31 - 1, def: 1, doc: "The service is up while the weights of its live servers add up to this.", differs: "one that all weights together do not reach is as written, with a warning; keepalived lowers it silently."},
 		{name: "inhibit_on_failure", kind: boolKind, def: false, doc: "A dead server gets weight 0 instead of being removed: its connections live on."},
 		{name: "sorry_server", kind: endpointKind, doc: "Server that takes all connections while the quorum is lost. The port may be left out: the service's."},
 		{name: "sorry_server_lvs_method", kind: choiceKind, words: methods, defText: "lvs_method", doc: "How packets reach the sorry server."},
-		{name: "weight", kind: intKind, min: 0, max: 65535, def: 1, doc: "Default weight of the real servers."},
+		{name: "weight", kind: intKind, min: 0, max: maxWeight, def: 1, doc: "Default weight of the real servers."},
 		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_checker, else smtp_alert of global_defs, else false", doc: "Mail when the quorum is reached or lost. Real servers have a smtp_alert of their own."},
-	}, timingKeys("")...), append(checkerKeys("The default of all real servers that have no check of their own."),
+	}, slices.Concat(steeringKeys, timingKeys(""))...), append(checkerKeys("The default of all real servers that have no check of their own."),
 		&key{name: "real_server", kind: tablesKind, block: realServerBlock, doc: "The servers."})...),
 }
 
@@ -38,9 +40,9 @@ var realServerBlock = &block{
 	doc:    "One server of a service. It takes connections while every one of its checks passes.",
 	keys: append(append([]*key{
 		{name: "address", kind: endpointKind, need: true, doc: "\"10.0.0.21:80\". The port may be left out: the service's. Under DR and TUN it must be the service's."},
-		{name: "weight", kind: intKind, min: 0, max: 65535, defText: "that of the virtual server", note: "0 keeps the server but sends it no new connections", doc: "Share of the connections. 0 keeps the server but sends it no new connections."},
+		{name: "weight", kind: intKind, min: 0, max: maxWeight, defText: "that of the virtual server", note: "0 keeps the server but sends it no new connections", doc: "Share of the connections. 0 keeps the server but sends it no new connections."},
 		{name: "lvs_method", aliases: []string{"lb_kind"}, kind: choiceKind, words: methods, defText: "that of the virtual server", doc: "How packets reach this server."},
 		{name: "inhibit_on_failure", kind: boolKind, defText: "that of the virtual server", doc: "When dead, weight 0 instead of removal."},
 		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_checker, else smtp_alert of global_defs, else true", doc: "Mail when the server goes or comes. That of the virtual server does not count here, as in keepalived."},
-	}, timingKeys("that of the virtual server")...), checkerKeys("Several of one kind: [[…]]. A server with a check of its own takes none from the virtual server.")...),
+	}, slices.Concat(notifyServerKeys("that of the virtual server"), timingKeys("that of the virtual server"))...), checkerKeys("Several of one kind: [[…]]. A server with a check of its own takes none from the virtual server.")...),
 }

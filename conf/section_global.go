@@ -28,6 +28,7 @@ func (g Global) section() section {
 				{"rs_init_notifies", unless(g.ServersAtStart, false)},
 				{"set_supplementary_groups", unless(g.ScriptGroups, false)},
 			},
+			g.flushSettings(),
 			[]setting{{"checker_log_all_failures", unless(g.LogAllFailures, false)}},
 			g.Mail.settings(),
 			g.Firewall.settings(),

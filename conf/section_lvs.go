@@ -33,8 +33,9 @@ func (vs VirtualServer) section() section {
 		setting{"inhibit_on_failure", vs.Inhibit},
 		setting{"smtp_alert", unless(vs.Alert, false)},
 	)
+	s.settings = append(s.settings, vs.steering()...)
 	if vs.Sorry != nil {
-		s.settings = append(s.settings, setting{"sorry_server", vs.Sorry.Address}, setting{"sorry_server_lvs_method", vs.Sorry.Method})
+		s.settings = append(s.settings, setting{"sorry_server", vs.Sorry.Address}, setting{"sorry_server_lvs_method", vs.Sorry.Method}, setting{"sorry_server_inhibit", unless(vs.Sorry.Inhibit, false)})
 	}
 	s.parts = each(vs.RealServers, RealServer.section)
 	return s
@@ -51,6 +52,8 @@ func (rs RealServer) section() section {
 			{"weight", rs.Weight},
 			{"inhibit_on_failure", rs.Inhibit},
 			{"smtp_alert", unless(rs.Alert, true)},
+			{"notify_up", rs.Up},
+			{"notify_down", rs.Down},
 		},
 	}
 	count := map[string]int{}

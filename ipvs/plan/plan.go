@@ -3,12 +3,15 @@
 //
 // The rules, per virtual service:
 //   - A server counts as live unless its health is Down. One without a result yet is live, as in keepalived without alpha.
-//   - The service is UP while the weights of its live servers add up to the quorum, and to at least 1.
+//   - The service is UP while the weights of its live servers add up to the quorum, and to at least 1. With a hysteresis it
+//     becomes so at quorum + hysteresis, and is no more below quorum - hysteresis.
 //   - UP: live servers are in the table with their weight.
 //   - Below the quorum with a sorry server: the sorry server is in, live servers are out. State SORRY.
 //   - Below the quorum without one: live servers stay. State DOWN.
 //   - Out means removed or, for a server with inhibit, present with weight 0, so that its open connections go on.
 //   - A live server with a configured weight of 0 is being drained: it stays in with weight 0 in every state.
+//   - A sorry server with inhibit stays in with weight 0 while it is not needed.
+//   - A service on standby is in no table; what it would be is reported all the same.
 //   - A sorry server that is also a real server is one table entry: the sorry server's while it is in use, else the real one's.
 package plan
 
@@ -54,12 +57,16 @@ type Server struct {
 type Sorry struct {
 	Address netip.AddrPort
 	Method  ipvs.Method
+	Inhibit bool // not needed means weight 0, not removal
 }
 
 // Service is a virtual service as configured, with its servers.
 type Service struct {
 	ipvs.Service          // its Key is unique in the input
 	Quorum       int      // below 1 means 1
+	Hysteresis   int      // below Quorum
+	WasUp        bool     // the state before was UP
+	Standby      bool     // not in the table
 	Sorry        *Sorry   // nil for none
 	Servers      []Server // in configured order
 }
@@ -104,15 +111,10 @@ func service(table ipvs.Table, s Service) ServiceState {
 			st.LiveWeight += r.Weight
 		}
 	}
-	switch {
-	case st.LiveWeight >= max(s.Quorum, 1):
-		st.State = StateUp
-	case s.Sorry != nil:
-		st.State = StateSorry
-	default:
-		st.State = StateDown
+	st.State = s.state(st.LiveWeight)
+	if s.Standby {
+		table = ipvs.Table{}
 	}
-
 	table.AddService(s.Service)
 	for _, r := range s.Servers {
 		weight, present := effective(r, st.State)
@@ -121,9 +123,7 @@ func service(table ipvs.Table, s Service) ServiceState {
 		}
 		st.Servers = append(st.Servers, ServerState{Address: r.Address, Present: present, Weight: weight})
 	}
-	if st.State == StateSorry {
-		table.AddDestination(s.Key, ipvs.Destination{Address: plain(s.Sorry.Address), Method: s.Sorry.Method, Weight: 1})
-	}
+	s.addSorry(table, st.State)
 	return st
 }
 

@@ -19,7 +19,7 @@ import (
 //	service [quorum=N] [sorry=ADDRESS:PORT]   starts anew; input: one server a line, "ADDRESS:PORT [weight=N] [inhibit]"
 //	health ADDRESS:PORT=up|down|unknown …
 //	weight ADDRESS:PORT=N …
-//	set [quorum=N] [sorry=ADDRESS:PORT|none]
+//	set [quorum=N] [hysteresis=N] [sorry=ADDRESS:PORT|none] [sorry_inhibit=true|false] [standby=true|false]
 //
 // Each prints the operations from the table before to the one after, then the state.
 type scenario struct {
@@ -68,6 +68,12 @@ func (s *scenario) set(t *testing.T, d *datadriven.TestData) {
 			if v != "none" {
 				s.service.Sorry = &plan.Sorry{Address: netip.MustParseAddrPort(v), Method: ipvs.NAT}
 			}
+		case "hysteresis":
+			s.service.Hysteresis = number(t, v)
+		case "sorry_inhibit":
+			s.service.Sorry.Inhibit = v == "true"
+		case "standby":
+			s.service.Standby = v == "true"
 		default:
 			d.Fatalf(t, "unknown setting %s", a.Key)
 		}
@@ -97,6 +103,7 @@ func (s *scenario) step() string {
 	}
 	s.table = out.Table
 	st := out.Services[0]
+	s.service.WasUp = st.State == plan.StateUp
 	fmt.Fprintf(&b, "%s, live weight %d:", st.State, st.LiveWeight)
 	for _, r := range st.Servers {
 		if r.Present {

@@ -78,7 +78,7 @@ func links(cfg *conf.Config) []string {
 		defer kernel.Close()
 		state, err := kernel.State()
 		if err == nil {
-			out = slices.Concat(interfaces(cfg, state), paths(cfg, state, direct), virtualMACs(cfg, state, os.DirFS("/")))
+			out = slices.Concat(interfaces(cfg, state), paths(cfg, state, direct), virtualMACs(cfg, state, os.DirFS("/")), circles(cfg, state))
 		}
 		return err
 	}
@@ -137,6 +137,14 @@ func commands(cfg *conf.Config) []string {
 		}{{"notify", n.Any}, {"notify_master", n.Master}, {"notify_backup", n.Backup}, {"notify_fault", n.Fault},
 			{"notify_stop", n.Stop}, {"notify_deleted", n.Deleted}, {"notify_master_rx_lower_pri", n.LowerPri}} {
 			look(owner+"."+c.key, c.command)
+		}
+	}
+	for _, v := range cfg.VirtualServers {
+		look("virtual_server "+v.Name+": quorum_up", v.Up)
+		look("virtual_server "+v.Name+": quorum_down", v.Down)
+		for _, r := range v.RealServers {
+			look(fmt.Sprintf("virtual_server %s: real_server %s: notify_up", v.Name, r.Address), r.Up)
+			look(fmt.Sprintf("virtual_server %s: real_server %s: notify_down", v.Name, r.Address), r.Down)
 		}
 	}
 	for _, f := range cfg.TrackFiles {

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,8 @@ func TestCommands(t *testing.T) {
 		Instances: []conf.Instance{{Name: "A", Notify: conf.Notify{
 			Any: bad, Master: bad, Backup: bad, Fault: bad, Stop: bad, Deleted: bad, LowerPri: bad,
 		}}, {Name: "B", Notify: conf.Notify{Any: conf.Command{Argv: []string{"/bin/true"}}}}},
-		SyncGroups: []conf.SyncGroup{{Name: "G", Notify: conf.Notify{Stop: bad}}},
+		VirtualServers: []conf.VirtualServer{{Name: "web", Up: bad, Down: bad, RealServers: []conf.RealServer{{Address: netip.MustParseAddrPort("10.0.0.1:80"), Up: bad, Down: bad}, {}}}},
+		SyncGroups:     []conf.SyncGroup{{Name: "G", Notify: conf.Notify{Stop: bad}}},
 	}
 	var got []string
 	for _, line := range commands(cfg) {
@@ -39,7 +41,8 @@ func TestCommands(t *testing.T) {
 		"vrrp_script.chk", "global_defs.startup_script", "global_defs.shutdown_script", "global_defs.notify_fifo_script", "global_defs.notify_fifo",
 		"global_defs.vrrp_notify_fifo_script", "global_defs.lvs_notify_fifo_script",
 		"vrrp_instance.A.notify", "vrrp_instance.A.notify_master", "vrrp_instance.A.notify_backup", "vrrp_instance.A.notify_fault",
-		"vrrp_instance.A.notify_stop", "vrrp_instance.A.notify_deleted", "vrrp_instance.A.notify_master_rx_lower_pri", "vrrp_sync_group.G.notify_stop", "vrrp_track_file.load",
+		"vrrp_instance.A.notify_stop", "vrrp_instance.A.notify_deleted", "vrrp_instance.A.notify_master_rx_lower_pri", "vrrp_sync_group.G.notify_stop",
+		"virtual_server web", "virtual_server web", "virtual_server web", "virtual_server web", "vrrp_track_file.load",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -33,21 +33,38 @@ type balancer struct {
 	checks checkRunner
 	table  tableKeeper
 	event  func(line string) // takes a line for the FIFOs; never blocks
+	run    commandRunner     // nil: no commands are run
+	places *whereabouts      // nil: every service is active and checked
 	log    *zap.Logger
 
 	mu       sync.Mutex // guards all following fields
+	servers  []conf.VirtualServer
 	services []balancedService
+	global   conf.Global             // who runs commands
 	found    ipvs.Table              // what the kernel had at the start; nil after the first Configure
 	states   map[ipvs.Key]plan.State // as last logged
+	wereUp   map[ipvs.Key]bool       // services that a crashed daemon had UP
 	told     map[serverID]healthcheck.Verdict
+	ended    bool // Omega was called: nothing is acted on any more
 	tellNew  bool // a new server is an event, too
 	alerts   *alerts
 }
 
 // balancedService is one virtual server with the check keys of its servers.
 type balancedService struct {
-	conf *conf.VirtualServer
-	keys [][]string // per real server, per check
+	conf    *conf.VirtualServer
+	keys    [][]string // per real server, per check
+	run     serviceCommands
+	standby bool                  // not in the table (active_on)
+	held    []healthcheck.Verdict // of the servers while checks do not run (ha_suspend); nil: they do
+}
+
+// verdict joins the checks of a server.
+func (s *balancedService) verdict(i int, snapshot map[string]run.Status) healthcheck.Verdict {
+	if s.held != nil {
+		return s.held[i]
+	}
+	return verdict(s.keys[i], snapshot)
 }
 
 type serverID struct {
@@ -56,7 +73,7 @@ type serverID struct {
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}}
+	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -73,25 +90,42 @@ func (b *balancer) Found(t ipvs.Table) {
 func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	snapshot := b.checks.Snapshot()
-	old := b.verdicts(snapshot)
+	old := b.verdicts(b.checks.Snapshot())
 	for i := range servers {
 		b.inheritFound(&servers[i], old)
 	}
 	b.found = nil
-	checks := newShared(snapshot)
+	b.places.Watch(servers)
+	return b.configure(servers, old)
+}
+
+// configure makes the checks of servers, whose verdicts were old, and the table. Called with mu held.
+func (b *balancer) configure(servers []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
+	checks := newShared(b.checks.Snapshot())
 	services := make([]balancedService, 0, len(servers))
 	for i := range servers {
-		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers))}
+		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i])}
+		s.standby = b.places.standby(s.conf)
 		key := serviceKey(s.conf)
+		if b.places.suspended(s.conf) {
+			s.held = make([]healthcheck.Verdict, len(s.keys))
+		}
 		for j := range s.conf.RealServers {
 			r := &s.conf.RealServers[j]
+			before := old[serverID{key, r.Address}]
 			for k := range r.Checks {
-				job, err := job(key, r, &r.Checks[k], old[serverID{key, r.Address}])
+				job, err := job(key, r, &r.Checks[k], before)
 				if err != nil {
 					return err
 				}
-				s.keys[j] = append(s.keys[j], checks.add(job))
+				if s.held == nil {
+					s.keys[j] = append(s.keys[j], checks.add(job))
+					continue
+				}
+				s.keys[j] = append(s.keys[j], job.Key)
+				if job.Inherit != healthcheck.Unknown {
+					s.held[j] = job.Inherit
+				}
 			}
 		}
 		services = append(services, s)
@@ -102,22 +136,32 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	case err != nil:
 		return fmt.Errorf("configuring health checks: %w", err)
 	}
-	b.services = services
+	left := b.services
+	b.servers, b.services = servers, services
+	b.tellGone(left)
 	b.apply(b.checks.Snapshot())
 	return nil
 }
 
 // inheritFound takes a server for down that the kernel does not have, or has
-// with weight 0, in a service that it has with usable servers.
+// with weight 0, in a service that it has with usable servers, and one that it has
+// for up where alpha would have it wait.
 func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]healthcheck.Verdict) {
 	key := serviceKey(v)
 	pool, ok := b.found[key]
 	if !ok || !pool.Usable() {
 		return
 	}
-	for _, r := range v.RealServers {
-		if dest, ok := pool.Destinations[r.Address]; (!ok || dest.Weight == 0) && r.Weight > 0 {
+	sorry := v.Sorry != nil && pool.Destinations[v.Sorry.Address].Usable()
+	b.wereUp[key] = !sorry && v.Sorry != nil
+	for i := range v.RealServers {
+		r := &v.RealServers[i]
+		switch dest, ok := pool.Destinations[r.Address]; {
+		case r.Weight == 0:
+		case !ok || dest.Weight == 0:
 			verdicts[serverID{key, r.Address}] = healthcheck.Down
+		case alpha(r): // it had passed
+			verdicts[serverID{key, r.Address}] = healthcheck.Up
 		}
 	}
 }
@@ -126,7 +170,9 @@ func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]hea
 func (b *balancer) HealthChanged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.apply(b.checks.Snapshot())
+	if !b.ended {
+		b.apply(b.checks.Snapshot())
+	}
 }
 
 // apply hands the wanted table on and logs every service whose state changed.
@@ -142,7 +188,7 @@ func (b *balancer) apply(snapshot map[string]run.Status) {
 		if !known {
 			before = plan.StateDown
 		}
-		b.tellService(b.services[i].conf, s, before, !known)
+		b.tellService(&b.services[i], s, before, !known)
 		if known && before != s.State {
 			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
 				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),
@@ -150,6 +196,7 @@ func (b *balancer) apply(snapshot map[string]run.Status) {
 		}
 	}
 	b.states = states
+	clear(b.wereUp)
 }
 
 // verdicts joins the checks of every server. Called with mu held.
@@ -157,7 +204,7 @@ func (b *balancer) verdicts(snapshot map[string]run.Status) map[serverID]healthc
 	out := map[serverID]healthcheck.Verdict{}
 	for _, s := range b.services {
 		for i, r := range s.conf.RealServers {
-			out[serverID{serviceKey(s.conf), r.Address}] = verdict(s.keys[i], snapshot)
+			out[serverID{serviceKey(s.conf), r.Address}] = s.verdict(i, snapshot)
 		}
 	}
 	return out
@@ -167,8 +214,11 @@ func (b *balancer) plan(snapshot map[string]run.Status) plan.Output {
 	in := plan.Input{Services: make([]plan.Service, 0, len(b.services))}
 	for _, s := range b.services {
 		p := planService(s.conf)
+		p.Standby = s.standby
+		before, known := b.states[p.Key]
+		p.WasUp = known && before == plan.StateUp || b.wereUp[p.Key]
 		for i := range p.Servers {
-			p.Servers[i].Health = health(verdict(s.keys[i], snapshot))
+			p.Servers[i].Health = health(s.verdict(i, snapshot))
 		}
 		in.Services = append(in.Services, p)
 	}

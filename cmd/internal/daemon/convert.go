@@ -160,10 +160,10 @@ func planService(v *conf.VirtualServer) plan.Service {
 			Key: serviceKey(v), Scheduler: v.Scheduler,
 			Persistence: v.Persistence, Granularity: v.Granularity,
 		},
-		Quorum: v.Quorum,
+		Quorum: v.Quorum, Hysteresis: v.Hysteresis,
 	}
 	if v.Sorry != nil {
-		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method]}
+		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method], Inhibit: v.Sorry.Inhibit}
 	}
 	for i := range v.RealServers {
 		r := &v.RealServers[i]

@@ -90,6 +90,7 @@ type Daemon struct {
 	checks    *run.Scheduler
 	table     *reconcile.Reconciler
 	balance   *balancer
+	places    *whereabouts
 	feed      *feed
 	settings  *sysctl.Keeper
 	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
@@ -208,8 +209,9 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
 	d.manager.SetShield(d.firewall)
 	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Take(r) }, func() { d.router.SocketsChanged() }, log)
+	d.places = newWhereabouts(d.manager, func() { d.balance.Moved() })
 	d.router = router.New(router.Ports{
-		Sender: d.sender, Addresses: d.manager, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
+		Sender: d.sender, Addresses: d.places, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
 	})
 	d.scripts = track.New(d.router.TrackResult, log)
 	d.files = track.NewFiles(d.router.TrackFile, log)
@@ -219,9 +221,9 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
-	d.balance.alerts = d.observer.alerts
+	d.balance.alerts, d.balance.run, d.balance.places = d.observer.alerts, d.notify, d.places
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
-	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine}
+	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine, places: d.places}
 	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
 	d.observer.master = d.twins.Master
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
@@ -283,7 +285,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -295,6 +297,9 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 		if found, err := d.ipvs.Read(); err == nil {
 			d.balance.Found(found.Table)
 		}
+	}
+	if cfg.Global.Flush {
+		d.table.Claim()
 	}
 	d.config.set(cfg)
 	hold(d.router, cfg, d.started, d.log)
@@ -341,6 +346,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
 	d.balance.Tell(cfg.Global.ServersAtStart)
+	d.balance.Commands(cfg.Global)
 	return d.balance.Configure(cfg.VirtualServers)
 }
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -154,6 +155,11 @@ func (b *balancer) Tell(newServers bool) {
 	b.tellNew = newServers
 }
 
+// alpha reports whether a new server is down until a check passes.
+func alpha(r *conf.RealServer) bool {
+	return slices.ContainsFunc(r.Checks, func(c conf.Check) bool { return c.Alpha })
+}
+
 // startsDown reports whether a new server is down only because of alpha.
 func startsDown(r *conf.RealServer, keys []string, snapshot map[string]run.Status) bool {
 	for i, k := range keys {
@@ -175,7 +181,7 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 			before, known := b.told[id]
 			if !known {
 				before = healthcheck.Up
-				if startsDown(r, s.keys[i], snapshot) {
+				if startsDown(r, s.keys[i], snapshot) || s.held != nil && alpha(r) {
 					before = healthcheck.Down
 				}
 			}
@@ -185,7 +191,7 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 			}
 			verdicts[id] = now
 			if now != before || !known && b.tellNew {
-				b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(now == healthcheck.Up)))
+				b.tellServer(&s, i, now == healthcheck.Up)
 			}
 			if now != before && b.alerts != nil {
 				checks := make([]run.Status, len(s.keys[i]))
@@ -201,12 +207,12 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 
 // tellService reports a service whose quorum was reached or lost, a new one too when
 // it is there from the start.
-func (b *balancer) tellService(v *conf.VirtualServer, s plan.ServiceState, before plan.State, start bool) {
+func (b *balancer) tellService(v *balancedService, s plan.ServiceState, before plan.State, start bool) {
 	if (before == plan.StateUp) == (s.State == plan.StateUp) {
 		return
 	}
-	b.event(fmt.Sprintf("VS %s %s", serviceWords(s.Key), upDown(s.State == plan.StateUp)))
+	b.tellQuorum(v, s.State == plan.StateUp)
 	if b.alerts != nil {
-		b.alerts.Service(v, s, start)
+		b.alerts.Service(v.conf, s, start)
 	}
 }

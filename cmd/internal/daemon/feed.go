@@ -27,6 +27,7 @@ type feed struct {
 	manager  *host.Manager
 	router   *router.Router
 	engine   *engine.Engine
+	places   *whereabouts                        // nil: nothing depends on addresses of this host
 	vips     atomic.Pointer[map[netip.Addr]bool] // virtual addresses of others than owners: never a source address
 	last     atomic.Pointer[host.State]
 	parents  atomic.Pointer[map[string]string] // of the wanted links with a virtual MAC
@@ -48,6 +49,7 @@ func (f *feed) Snapshot(s host.State) {
 	f.engine.Links(f.garpLinks(s))
 	f.last.Store(&s)
 	f.router.HostState(f.routerLinks(s))
+	f.places.State(&s)
 }
 
 // tell hands a snapshot to the router alone.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -201,7 +202,10 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 	out := status.VirtualServer{
 		Name: b.conf.Name, Service: key.String(), Scheduler: b.conf.Scheduler, State: p.State.String(),
 		Quorum: b.conf.Quorum, Present: present, Error: failure(table, ipvs.Target{Service: key}),
-		RealServers: []status.RealServer{},
+		RealServers: []status.RealServer{}, Hysteresis: b.conf.Hysteresis, LiveWeight: p.LiveWeight, Suspended: b.held != nil,
+	}
+	if b.standby {
+		out.Standby = b.conf.ActiveOn + " is not MASTER"
 	}
 	if out.Name == "" {
 		out.Name = out.Service
@@ -210,7 +214,7 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 		r := &b.conf.RealServers[j]
 		rs := status.RealServer{
 			Address: r.Address.String(), Method: r.Method, Weight: r.Weight,
-			State: serverState(verdict(b.keys[j], v.checks)), Checks: []status.Check{},
+			State: serverState(b.verdict(j, v.checks)), Checks: []status.Check{},
 		}
 		fillKernel(&rs, r.Address, key, pool, table)
 		for k := range r.Checks {
@@ -218,14 +222,28 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 		}
 		out.RealServers = append(out.RealServers, rs)
 	}
-	if sorry := b.conf.Sorry; sorry != nil && p.State == plan.StateSorry {
+	if sorry := b.conf.Sorry; sorry != nil && (p.State == plan.StateSorry || sorryStays(b.conf)) {
 		rs := status.RealServer{
-			Address: sorry.Address.String(), Method: sorry.Method, Weight: 1, State: "UP", Sorry: true, Checks: []status.Check{},
+			Address: sorry.Address.String(), Method: sorry.Method, Weight: sorryWeight(p.State), State: "UP", Sorry: true, Checks: []status.Check{},
 		}
 		fillKernel(&rs, sorry.Address, key, pool, table)
 		out.RealServers = append(out.RealServers, rs)
 	}
 	return out
+}
+
+// sorryStays reports whether the sorry server is in the table while it is not needed, and not under the name of a real
+// server.
+func sorryStays(v *conf.VirtualServer) bool {
+	return v.Sorry.Inhibit && !slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address == v.Sorry.Address })
+}
+
+// sorryWeight is the weight that the sorry server is to have.
+func sorryWeight(s plan.State) int {
+	if s == plan.StateSorry {
+		return 1
+	}
+	return 0
 }
 
 // fillKernel adds what the kernel has of a server.

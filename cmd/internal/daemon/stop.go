@@ -9,6 +9,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
+
+	"vipd/conf"
 )
 
 const (
@@ -28,6 +30,7 @@ func (d *Daemon) stop(why string, wait time.Duration, hurry <-chan struct{}) err
 	close(d.stopping)
 	d.tellManager(daemon.SdNotifyStopping)
 	d.log.Info("stopping: giving up addresses and services", zap.String("reason", why))
+	d.balance.Omega()
 	done, given := make(chan error, 1), make(chan struct{})
 	go func() {
 		var errs []error
@@ -46,6 +49,9 @@ func (d *Daemon) stop(why string, wait time.Duration, hurry <-chan struct{}) err
 		})
 		step(d.releaseSettings)
 		step(func() error {
+			if cfg, _, _ := d.config.get(); cfg != nil && cfg.Global.FlushOnStop == conf.FlushAll {
+				d.table.Claim()
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), stopTables)
 			defer cancel()
 			return d.table.Release(ctx)

@@ -134,7 +134,11 @@ type VirtualServer struct {
 	Scheduler   string       `json:"scheduler"`
 	State       string       `json:"state"` // UP, SORRY, DOWN
 	Quorum      int          `json:"quorum"`
-	Present     bool         `json:"present"` // the kernel has the service
+	Hysteresis  int          `json:"hysteresis,omitempty"`
+	LiveWeight  int          `json:"live_weight"`                // of the servers that are up, together
+	Standby     string       `json:"standby,omitempty"`          // why the kernel is not to have it now (active_on)
+	Suspended   bool         `json:"checks_suspended,omitempty"` // its address is not on this host (ha_suspend)
+	Present     bool         `json:"present"`                    // the kernel has the service
 	Error       string       `json:"error,omitempty"`
 	RealServers []RealServer `json:"real_servers"`
 }

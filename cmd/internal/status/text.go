@@ -186,8 +186,20 @@ func (v *VirtualServer) write(w io.Writer, now time.Time) error {
 	if v.Name != v.Service {
 		fmt.Fprintf(w, "  (%s)", v.Name)
 	}
-	if !v.Present {
+	if v.Quorum > 1 {
+		fmt.Fprintf(w, "  weight %d, quorum %d", v.LiveWeight, v.Quorum)
+		if v.Hysteresis > 0 {
+			fmt.Fprintf(w, " (hysteresis %d)", v.Hysteresis)
+		}
+	}
+	switch {
+	case v.Standby != "":
+		fmt.Fprintf(w, "  STANDBY: %s", v.Standby)
+	case !v.Present:
 		fmt.Fprint(w, "  NOT IN THE KERNEL")
+	}
+	if v.Suspended {
+		fmt.Fprint(w, "  checks suspended: its address is not here")
 	}
 	if v.Error != "" {
 		fmt.Fprintf(w, "  error: %s", v.Error)

@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"fmt"
+
+	"vipd/cmd/internal/notify"
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+)
+
+// commandRunner runs the commands of services; nothing in it blocks.
+type commandRunner interface {
+	Run(e notify.Event, commands ...notify.Command)
+}
+
+// serviceCommands are what is run when a service or one of its servers goes or comes.
+type serviceCommands struct {
+	service upDownCommands
+	servers []upDownCommands
+}
+
+// upDownCommands are quorum_up and quorum_down, or notify_up and notify_down.
+type upDownCommands struct{ up, down notify.Command }
+
+// newServiceCommands settles who runs the commands of a service, and what they find in their environment.
+func newServiceCommands(g conf.Global, v *conf.VirtualServer) serviceCommands {
+	both := func(up, down conf.Command, env ...string) upDownCommands {
+		out := upDownCommands{command(g, up), command(g, down)}
+		env = append([]string{"VIPD_SERVICE=" + serviceKey(v).String()}, env...)
+		out.up.Env = append(env[:len(env):len(env)], "VIPD_STATE=UP")
+		out.down.Env = append(env[:len(env):len(env)], "VIPD_STATE=DOWN")
+		return out
+	}
+	out := serviceCommands{service: both(v.Up, v.Down), servers: make([]upDownCommands, len(v.RealServers))}
+	for i := range v.RealServers {
+		r := &v.RealServers[i]
+		out.servers[i] = both(r.Up, r.Down, "VIPD_SERVER="+r.Address.String())
+	}
+	return out
+}
+
+// Commands says who runs commands, in the next Configure.
+func (b *balancer) Commands(g conf.Global) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.global = g
+}
+
+// tellServer reports a server that has come or gone. Called with mu held.
+func (b *balancer) tellServer(s *balancedService, i int, up bool) {
+	key := serviceKey(s.conf)
+	id := serverID{key, s.conf.RealServers[i].Address}
+	b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(up)))
+	b.runCommand(key, id.address.String()+" "+upDown(up), s.run.servers[i], up)
+}
+
+// tellQuorum reports that the quorum of a service was reached or lost. Called with mu held.
+func (b *balancer) tellQuorum(s *balancedService, up bool) {
+	key := serviceKey(s.conf)
+	b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(up)))
+	b.runCommand(key, upDown(up), s.run.service, up)
+}
+
+func (b *balancer) runCommand(key ipvs.Key, state string, c upDownCommands, up bool) {
+	run := c.down
+	if up {
+		run = c.up
+	}
+	if b.run != nil && len(run.Argv) > 0 {
+		b.run.Run(notify.Event{Kind: notify.Service, Name: key.String(), State: state}, run)
+	}
+}
+
+// tellGone reports, with omega, the live servers and services that a new configuration has taken away. Called with mu
+// held.
+func (b *balancer) tellGone(old []balancedService) {
+	stay := map[serverID]bool{}
+	for i := range b.services {
+		key := serviceKey(b.services[i].conf)
+		stay[serverID{service: key}] = true
+		for _, r := range b.services[i].conf.RealServers {
+			stay[serverID{key, r.Address}] = true
+		}
+	}
+	for i := range old {
+		b.tellEnd(&old[i], func(id serverID) bool { return !stay[id] })
+	}
+}
+
+// Omega reports at the stop, for services with omega, that their live servers and they themselves go.
+func (b *balancer) Omega() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	b.ended = true
+	for i := range b.services {
+		b.tellEnd(&b.services[i], func(serverID) bool { return true })
+	}
+}
+
+// tellEnd reports of a service with omega what goes and was up. Called with mu held.
+func (b *balancer) tellEnd(s *balancedService, goes func(serverID) bool) {
+	if !s.conf.Omega {
+		return
+	}
+	key := serviceKey(s.conf)
+	for i, r := range s.conf.RealServers {
+		if id := (serverID{key, r.Address}); goes(id) && b.told[id] != healthcheck.Down {
+			b.tellServer(s, i, false)
+		}
+	}
+	if goes(serverID{service: key}) && b.states[key] == plan.StateUp {
+		b.tellQuorum(s, false)
+	}
+}

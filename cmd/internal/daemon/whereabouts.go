@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/conf"
+	"vipd/vrrp/host"
+)
+
+const (
+	// goneEvery is how often addresses that are being removed are looked for.
+	goneEvery = 10 * time.Millisecond
+	// goneWithin is when the services of an instance that is no more MASTER go, whatever addresses are left.
+	goneWithin = time.Second
+)
+
+// instanceAddresses are the virtual addresses of instances.
+type instanceAddresses interface {
+	Want(instance string, present bool)
+	Status() []host.InstanceStatus
+}
+
+// whereabouts knows what active_on and ha_suspend ask for: which instances hold their addresses, and which addresses of
+// services are on this host. Its methods may be called from any goroutine; those of a nil *whereabouts say that every
+// service is active and checked.
+type whereabouts struct {
+	manager instanceAddresses
+	moved   func() // something has changed; called from Run's goroutine
+	wake    chan struct{}
+
+	mu      sync.Mutex // guards all following fields
+	holding map[string]bool
+	leaving map[string]time.Time // of those in holding whose addresses are to go: when they must be gone
+	watched map[netip.Addr]bool
+	here    map[netip.Addr]bool // of the watched ones
+	last    *host.State
+}
+
+func newWhereabouts(manager instanceAddresses, moved func()) *whereabouts {
+	return &whereabouts{
+		manager: manager, moved: moved, wake: make(chan struct{}, 1),
+		holding: map[string]bool{}, leaving: map[string]time.Time{},
+	}
+}
+
+// Want implements router.Addresses: a service is active before the addresses come, and until they are gone.
+func (p *whereabouts) Want(instance string, present bool) {
+	p.mu.Lock()
+	if present {
+		p.holding[instance] = true
+		delete(p.leaving, instance)
+	} else if p.holding[instance] {
+		p.leaving[instance] = time.Now().Add(goneWithin)
+	}
+	p.mu.Unlock()
+	p.poke()
+	p.manager.Want(instance, present)
+}
+
+// Watch takes the addresses whose presence counts.
+func (p *whereabouts) Watch(servers []conf.VirtualServer) {
+	if p == nil {
+		return
+	}
+	watched := map[netip.Addr]bool{}
+	for i := range servers {
+		if servers[i].HASuspend {
+			watched[servers[i].Address.Addr()] = true
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watched = watched
+	p.look()
+}
+
+// State takes a snapshot of the host.
+func (p *whereabouts) State(s *host.State) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.last = s
+	changed := p.look()
+	p.mu.Unlock()
+	if changed {
+		p.poke()
+	}
+}
+
+// look finds the watched addresses in the last snapshot and reports whether that is news. Called with mu held.
+func (p *whereabouts) look() bool {
+	if len(p.watched) == 0 || p.last == nil {
+		return false
+	}
+	here := map[netip.Addr]bool{}
+	for _, l := range p.last.Links {
+		for i := range l.Addrs {
+			if a := l.Addrs[i].Prefix.Addr(); p.watched[a] {
+				here[a] = true
+			}
+		}
+	}
+	if maps.Equal(here, p.here) {
+		return false
+	}
+	p.here = here
+	return true
+}
+
+func (p *whereabouts) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run tells of changes until ctx ends, which is no error.
+func (p *whereabouts) Run(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		case <-timer.C:
+		}
+		if p.settle(time.Now()) {
+			timer.Reset(goneEvery)
+		}
+		p.moved()
+	}
+}
+
+// settle takes instances out of holding whose addresses are gone, and reports whether some are still leaving.
+func (p *whereabouts) settle(now time.Time) bool {
+	p.mu.Lock()
+	names := slices.Collect(maps.Keys(p.leaving))
+	p.mu.Unlock()
+	if len(names) == 0 {
+		return false
+	}
+	there := map[string]bool{}
+	for _, st := range p.manager.Status() {
+		there[st.Instance] = st.Wanted || slices.ContainsFunc(st.Addresses, func(a host.AddressStatus) bool { return a.Present })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range names {
+		if limit, leaves := p.leaving[name]; leaves && (!there[name] || now.After(limit)) {
+			delete(p.leaving, name)
+			delete(p.holding, name)
+		}
+	}
+	return len(p.leaving) > 0
+}
+
+// standby reports whether a service is not to be in the table now.
+func (p *whereabouts) standby(v *conf.VirtualServer) bool {
+	if p == nil || v.ActiveOn == "" {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.holding[v.ActiveOn]
+}
+
+// suspended reports whether the checks of a service are not to run now.
+func (p *whereabouts) suspended(v *conf.VirtualServer) bool {
+	if p == nil || !v.HASuspend {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.here[v.Address.Addr()]
+}
+
+// Moved makes checks and table anew when the services have become active or checked in another way.
+func (b *balancer) Moved() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	suspended, standby := false, false
+	for i := range b.services {
+		s := &b.services[i]
+		suspended = suspended || b.places.suspended(s.conf) != (s.held != nil)
+		standby = standby || b.places.standby(s.conf) != s.standby
+	}
+	switch {
+	case suspended:
+		if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
+			b.log.Error("checks could not be suspended or resumed", zap.NamedError("err", err))
+		}
+	case standby:
+		for i := range b.services {
+			b.services[i].standby = b.places.standby(b.services[i].conf)
+		}
+		b.apply(b.checks.Snapshot())
+	}
+}

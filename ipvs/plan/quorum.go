@@ -1,0 +1,36 @@
+package plan
+
+import "vipd/ipvs"
+
+// state returns the state of a service whose live servers have the given weight together.
+func (s *Service) state(live int) State {
+	need := max(s.Quorum, 1)
+	if s.WasUp {
+		need = max(need-s.Hysteresis, 1)
+	} else {
+		need += s.Hysteresis
+	}
+	switch {
+	case live >= need:
+		return StateUp
+	case s.Sorry != nil:
+		return StateSorry
+	}
+	return StateDown
+}
+
+// addSorry puts the sorry server into a pool that has all others: with weight 1 while it is needed, else, if it is
+// inhibited, with weight 0. Where it is a real server, too, it has that one's entry while it is not needed.
+func (s *Service) addSorry(table ipvs.Table, state State) {
+	if s.Sorry == nil {
+		return
+	}
+	d := ipvs.Destination{Address: plain(s.Sorry.Address), Method: s.Sorry.Method}
+	switch _, there := table[s.Key].Destinations[d.Address]; {
+	case state == StateSorry:
+		d.Weight = 1
+	case !s.Sorry.Inhibit || there:
+		return
+	}
+	table.AddDestination(s.Key, d)
+}
