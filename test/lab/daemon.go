@@ -22,6 +22,17 @@ func (n *Node) Keepalived(conf string, args ...string) *Process {
 // announcement costs it more than the announcement.
 func (n *Node) KeepalivedBrief(conf string, args ...string) *Process {
 	n.lab.t.Helper()
+	return n.keepalived(conf, append([]string{"-P"}, args...)...)
+}
+
+// KeepalivedChecks starts Debian's keepalived on the node without VRRP, for its services: the kernel must have IPVS.
+func (n *Node) KeepalivedChecks(conf string) *Process {
+	n.lab.t.Helper()
+	return n.keepalived(conf, "-C", "-D")
+}
+
+func (n *Node) keepalived(conf string, args ...string) *Process {
+	n.lab.t.Helper()
 	dir := n.daemonDir("keepalived")
 	file := filepath.Join(dir, "keepalived.conf")
 	n.write(file, conf)
@@ -32,7 +43,7 @@ func (n *Node) KeepalivedBrief(conf string, args ...string) *Process {
 			n.lab.t.Fatalf("lab: removing a stale pid file: %v", err)
 		}
 	}
-	argv := append([]string{"keepalived", "-n", "-l", "-P", "-f", file,
+	argv := append([]string{"keepalived", "-n", "-l", "-f", file,
 		"-p", filepath.Join(dir, "main.pid"), "-r", filepath.Join(dir, "vrrp.pid"),
 		"-c", filepath.Join(dir, "check.pid"), "-b", filepath.Join(dir, "bfd.pid")}, args...)
 	return n.Start("keepalived", argv...)
