@@ -22,6 +22,8 @@ type builder struct {
 	said      map[string]bool        // what need not be said twice
 	tables    map[string]*values     // of instances, by name
 	guessed   bool                   // the family of this instance is not known: its addresses are wrong
+	ssl       Trust                  // of all SSL_GET without a table of their own
+	trusts    map[*values]Trust      // of the SSL tables
 	unclear   bool                   // some virtual addresses could not be read
 }
 
@@ -177,6 +179,15 @@ var rules = []rule{
 	{"HTTP_GET.fast_recovery/always", "recovery is always fast (warning)"},
 	{"SSL_GET.fast_recovery/always", "recovery is always fast (warning)"},
 	{"SSL_GET.enable_sni/name", "enable_sni needs a name"},
+	{"SSL.ca/certificate", "ca holds certificates"},
+	{"SSL.key/both", "certificate and key go together"},
+	{"SSL.key/open", "the key can be opened"},
+	{"SSL.certificate/pair", "certificate and key fit"},
+	{"url.regex/re2", "regex is one of RE2"},
+	{"url.regex/missing", "regex_… without regex (warning)"},
+	{"url.regex_max_offset/below", "regex_max_offset is not below regex_min_offset"},
+	{"url.tls_compliant/plain", "tls_compliant without TLS (warning)"},
+	{"DNS_CHECK.answer/record", "answer holds records of the type"},
 }
 
 // say reports something about a key of a table, or about the table when the key
@@ -216,6 +227,8 @@ func (b *builder) build(top *values) {
 	b.firewall()
 	b.mail(top)
 	b.place(top)
+	b.trusts = map[*values]Trust{}
+	b.ssl = b.trust(get[*values](top, "SSL"))
 	b.vmacGlobals()
 	b.scripts = map[string]*values{}
 	for _, v := range get[[]*values](top, "vrrp_script") {

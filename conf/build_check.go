@@ -24,6 +24,8 @@ var checkKinds = []checkKind{
 	{name: "TCP_CHECK", block: tcpCheckBlock, retry: 1, pause: time.Second},
 	{name: "HTTP_GET", block: httpGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages},
 	{name: "SSL_GET", block: sslGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages},
+	{name: "SMTP_CHECK", block: smtpCheckBlock, retry: 1, pause: time.Second, settle: func(_ *builder, c, _, _ *values, k *Check) { k.Helo = get[string](c, "helo_name") }},
+	{name: "DNS_CHECK", block: dnsCheckBlock, retry: 3, settle: (*builder).question},
 }
 
 // checked reports whether a table says anything about checks, be it wrong.
@@ -41,20 +43,34 @@ func checked(v *values) bool {
 	return false
 }
 
-// check1 returns one check of a server. A key comes from the check itself, else
-// from the real server, else from the virtual server.
-func (b *builder) check1(kind checkKind, c, r, v *values, rs *RealServer) Check {
+// checks returns what a table of a check means: one check, or one for each host. A
+// key comes from the check itself, else from the real server, else from the virtual
+// server.
+func (b *builder) checks(kind checkKind, c, r, v *values, rs *RealServer) []Check {
 	k := Check{Kind: kind.name, Target: rs.Address, Alpha: get[bool](inherit("alpha", c, r, v), "alpha")}
 	k.LogAllFailures = b.config.Global.LogAllFailures
 	if c.has("log_all_failures") {
 		k.LogAllFailures = get[bool](c, "log_all_failures")
 	}
 	timing(kind, c, r, v, &k)
-	b.endpoints(c, r, &k)
 	if kind.settle != nil {
 		kind.settle(b, c, r, v, &k)
 	}
-	return k
+	var hosts []*values
+	if c.block.find("host") != nil {
+		hosts = get[[]*values](c, "host")
+	}
+	if len(hosts) == 0 {
+		b.endpoints(&k, r, c)
+		return []Check{k}
+	}
+	var all []Check
+	for _, h := range hosts {
+		one := k
+		b.endpoints(&one, r, h, c)
+		all = append(all, one)
+	}
+	return all
 }
 
 // timing settles when a check runs, and how many results decide.
@@ -84,78 +100,50 @@ func timing(kind checkKind, c, r, v *values, k *Check) {
 	}
 }
 
-// endpoints settles where a check connects from and to.
-func (b *builder) endpoints(c, r *values, k *Check) {
+// endpoints settles where a check connects from and to. A key comes from the first
+// of the tables that has it; the last one is the check itself.
+func (b *builder) endpoints(k *Check, r *values, tables ...*values) {
+	of := func(name string) *values { return inherit(name, tables...) }
 	host, port := k.Target.Addr(), k.Target.Port()
-	if c.has("connect_ip") {
+	if c := of("connect_ip"); c.has("connect_ip") {
 		host = get[netip.Addr](c, "connect_ip")
 	}
+	c := of("connect_port")
 	if c.has("connect_port") {
 		port = uint16(c.num("connect_port"))
 	}
 	k.Target = netip.AddrPortFrom(host, port)
-	if port == 0 && !c.wrong("connect_port") {
+	if port == 0 && !tables[0].wrong("connect_port") && !c.wrong("connect_port") {
 		b.say(Error, r, "address", "real_server.address/checkport", "the check of this server has no port to connect to", "neither the service nor the server has a port; add it to the address, or connect_port to the "+c.block.name)
 	}
-	source := get[netip.Addr](c, "bindto")
+	from := of("bindto")
+	source := get[netip.Addr](from, "bindto")
 	if source.IsValid() && source.Is6() != host.Is6() {
-		b.say(Error, c, "bindto", "check.bindto/family", fmt.Sprintf("%s is %s, but the check connects to %s", source, family(source.Is6()), host), "write an "+family(host.Is6())+" address of this machine, or leave bindto out")
+		b.say(Error, from, "bindto", "check.bindto/family", fmt.Sprintf("%s is %s, but the check connects to %s", source, family(source.Is6()), host), "write an "+family(host.Is6())+" address of this machine, or leave bindto out")
 	}
-	k.BindIf, k.FWMark = get[string](c, "bind_if"), uint32(c.num("fwmark"))
-	b.scope(c, k, host, source)
-	if !source.IsValid() && c.has("bind_port") {
+	k.BindIf, k.FWMark = get[string](of("bind_if"), "bind_if"), uint32(of("fwmark").num("fwmark"))
+	if !of("bind_if").wrong("bind_if") {
+		b.scope(k, host, source, of)
+	}
+	fixed := of("bind_port")
+	if !source.IsValid() && fixed.has("bind_port") {
 		source = netip.IPv4Unspecified()
 		if host.Is6() {
 			source = netip.IPv6Unspecified()
 		}
 	}
 	if source.IsValid() {
-		k.Bind = netip.AddrPortFrom(source, uint16(c.num("bind_port")))
+		k.Bind = netip.AddrPortFrom(source, uint16(fixed.num("bind_port")))
 	}
 }
 
 // scope wants an interface for link-local addresses, which are there once on each.
-func (b *builder) scope(c *values, k *Check, host, source netip.Addr) {
-	if k.BindIf != "" || c.wrong("bind_if") {
-		return
-	}
+func (b *builder) scope(k *Check, host, source netip.Addr, of func(string) *values) {
 	key, a := "bindto", source
 	if host.IsLinkLocalUnicast() && host.Is6() {
 		key, a = "connect_ip", host
 	}
-	if a.Is6() && a.IsLinkLocalUnicast() {
-		b.say(Error, c, key, "check.bind_if/linklocal", a.String()+" is link-local, and no interface is named", "add bind_if with the interface that the check is to leave by")
-	}
-}
-
-// pages settles what is special to HTTP_GET and SSL_GET.
-func (b *builder) pages(c, r, v *values, k *Check) {
-	k.HTTPProtocol = get[string](c, "http_protocol")
-	if !get[bool](c, "fast_recovery") && !c.wrong("fast_recovery") {
-		b.say(Warning, c, "fast_recovery", c.block.name+".fast_recovery/always", "recovery is always fast", "a server is back with the first check that finds all its pages well; take the line out")
-	}
-	k.VirtualHost = get[string](inherit("virtualhost", c, r, v), "virtualhost")
-	if k.Kind == "SSL_GET" {
-		k.SNI = get[string](c, "sni_name")
-		if k.SNI == "" && get[bool](c, "enable_sni") {
-			if k.SNI = k.VirtualHost; k.SNI == "" && !c.given("sni_name") {
-				b.say(Error, c, "enable_sni", "SSL_GET.enable_sni/name", "there is no name to send", "add sni_name or virtualhost to the check")
-			}
-		}
-	}
-	for _, u := range get[[]*values](c, "url") {
-		url := URL{
-			Path:        get[string](u, "path"),
-			Digest:      get[string](u, "digest"),
-			StatusCodes: get[[]StatusRange](u, "status_code"),
-			VirtualHost: get[string](u, "virtualhost"),
-		}
-		if url.VirtualHost == "" {
-			url.VirtualHost = k.VirtualHost
-		}
-		if url.StatusCodes == nil && url.Digest == "" {
-			url.StatusCodes = []StatusRange{{200, 299}}
-		}
-		k.URLs = append(k.URLs, url)
+	if k.BindIf == "" && a.Is6() && a.IsLinkLocalUnicast() {
+		b.say(Error, of(key), key, "check.bind_if/linklocal", a.String()+" is link-local, and no interface is named", "add bind_if with the interface that the check is to leave by")
 	}
 }

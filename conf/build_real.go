@@ -67,7 +67,7 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 	}
 	for _, kind := range checkKinds {
 		for _, c := range get[[]*values](from, kind.name) {
-			rs.Checks = append(rs.Checks, b.check1(kind, c, r, v, &rs))
+			rs.Checks = append(rs.Checks, b.checks(kind, c, r, v, &rs)...)
 		}
 	}
 	return rs

@@ -370,7 +370,7 @@ type RealServer struct {
 
 // Check is one checker of a real server, with all defaults applied.
 type Check struct {
-	Kind             string         // "TCP_CHECK", "HTTP_GET", "SSL_GET"
+	Kind             string         // "TCP_CHECK", "HTTP_GET", "SSL_GET", "SMTP_CHECK", "DNS_CHECK"
 	Target           netip.AddrPort // connect_ip, connect_port, or the server's own
 	Bind             netip.AddrPort // bindto, bind_port; zero when unset
 	BindIf           string         // bind_if; "" when unset
@@ -387,7 +387,25 @@ type Check struct {
 	VirtualHost      string
 	HTTPProtocol     string // "1.0", "1.0C", "1.1"
 	SNI              string // name sent by SSL_GET; "" sends none
+	Trust            Trust  // of SSL_GET
 	URLs             []URL
+	Helo             string   // helo_name of SMTP_CHECK
+	DNS              Question // of DNS_CHECK
+}
+
+// Trust is the SSL table of an SSL_GET, as PEM texts.
+type Trust struct {
+	CA          string // "": no certificate is verified
+	Certificate string // "": none is shown
+	Key         string // of it, without encryption
+}
+
+// Question is what a DNS_CHECK asks.
+type Question struct {
+	Type     string // "SOA"
+	Name     string // with a dot at its end
+	Protocol string // "UDP", "TCP"
+	Answer   []string
 }
 
 // URL is one url table of HTTP_GET or SSL_GET.
@@ -396,6 +414,12 @@ type URL struct {
 	Digest      string        // MD5 of the body, 32 hex digits; "" when unset
 	StatusCodes []StatusRange // 200-299 when neither digest nor status_code is set
 	VirtualHost string
+
+	Regex              string   // RE2; "": none
+	RegexNoMatch       bool     // a match is a failure
+	RegexOptions       []string // those that mean something, sorted
+	RegexMin, RegexMax int      // offsets; RegexMax 0: none
+	Compliant          bool     // tls_compliant
 }
 
 // StatusRange is an inclusive range of HTTP status codes.

@@ -32,7 +32,7 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "virtual_server_group SSL", ""},
+	{later, inFile, "virtual_server_group", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
 	{instead, inFile, "includer includem includew includeb includea", "use include: a plain name must exist, a pattern may match nothing, and every file is checked"},
@@ -80,15 +80,14 @@ var keywords = []keyword{
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
 	{later, []string{"virtual_server"}, "group flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{later, inServers, "SMTP_CHECK DNS_CHECK MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
+	{later, inServers, "MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
 	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
 	{noEffect, inServers, "snmp_name", "vipd speaks no SNMP; name of the virtual_server is what status and commands use"},
 	{later, []string{"real_server"}, "uthreshold lthreshold", ""},
 
-	{later, []string{"SSL_GET"}, "tls_compliant SSL", ""},
-	{later, []string{"url"}, "regex regex_no_match regex_options regex_stack regex_min_offset regex_max_offset tls_compliant", ""},
+	{noEffect, []string{"url"}, "regex_stack", "RE2 needs no stack"},
 }
 
 // keywordsOf lists the words of a block that are no keys, to suggest one for a

@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -339,9 +340,9 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 	}
 	for j := range number(r, 0, 3) {
 		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
-		for _, kind := range []string{"TCP_CHECK", "HTTP_GET", "SSL_GET"} {
+		for _, kind := range checkKinds {
 			if coin(r) {
-				rs.Checks = append(rs.Checks, randomCheck(r, kind, netip.AddrPortFrom(host(200), port)))
+				rs.Checks = append(rs.Checks, randomCheck(r, kind.name, netip.AddrPortFrom(host(200), port)))
 			}
 		}
 		vs.RealServers = append(vs.RealServers, rs)
@@ -361,7 +362,17 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	if coin(r) {
 		k.BindIf = "eth0"
 	}
-	if kind == "TCP_CHECK" {
+	switch kind {
+	case "TCP_CHECK":
+		return k
+	case "SMTP_CHECK":
+		k.Helo = rapid.StringMatching(`[a-z][a-z0-9.-]{0,9}[a-z]`).Filter(validHost).Draw(r, "helo")
+		return k
+	case "DNS_CHECK":
+		k.DNS = Question{Type: rapid.SampledFrom(dnsTypes()).Draw(r, "type"), Name: rapid.SampledFrom([]string{".", "a.", "x-y.example.org."}).Draw(r, "name"), Protocol: rapid.SampledFrom([]string{"UDP", "TCP"}).Draw(r, "protocol")}
+		if coin(r) {
+			k.DNS.Type, k.DNS.Answer = "TXT", []string{`"a b" c`, `";"`}
+		}
 		return k
 	}
 	k.HTTPProtocol = rapid.SampledFrom([]string{"1.0", "1.0C", "1.1"}).Draw(r, "protocol")
@@ -370,6 +381,9 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	}
 	if kind == "SSL_GET" && coin(r) {
 		k.SNI = text(r)
+	}
+	if kind == "SSL_GET" && coin(r) {
+		k.Trust = randomTrust(r)
 	}
 	for range number(r, 1, 3) {
 		u := URL{Path: "/" + rapid.StringMatching(`[!-~ä]{0,9}`).Draw(r, "path"), VirtualHost: k.VirtualHost}
@@ -383,7 +397,33 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 			from := number(r, 100, 599)
 			u.StatusCodes = []StatusRange{{from, number(r, from, 599)}, {200, 200}}
 		}
+		if coin(r) {
+			u.Regex, u.RegexNoMatch, u.RegexMin = rapid.SampledFrom([]string{`a"b\\d$`, "^ä*#'"}).Draw(r, "regex"), coin(r), number(r, 0, 100)
+			u.RegexOptions, u.RegexMax = rapid.SampledFrom([][]string{{}, {"caseless"}, {"dotall", "ungreedy"}}).Draw(r, "options"), number(r, 100, 200)
+			if len(u.RegexOptions) == 0 {
+				u.RegexOptions, u.RegexMax = nil, 0
+			}
+		}
+		u.Compliant = kind == "SSL_GET" && coin(r)
 		k.URLs = append(k.URLs, u)
 	}
 	return k
+}
+
+// randomTrust makes certificates out of those of the good corpus.
+func randomTrust(r *rapid.T) (t Trust) {
+	read := func(name string) string {
+		text, err := os.ReadFile("testdata/good/tls/" + name)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return string(text)
+	}
+	if coin(r) {
+		t.CA = read("ca.pem")
+	}
+	if coin(r) {
+		t.Certificate, t.Key = read("client.pem"), read("client.key")
+	}
+	return t
 }

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,12 @@ func (k Check) section() section {
 			{"http_protocol", k.HTTPProtocol},
 			{"virtualhost", k.VirtualHost},
 			{"sni_name", k.SNI},
+			{"SSL", k.Trust.table()},
+			{"helo_name", k.Helo},
+			{"type", k.DNS.Type},
+			{"name", k.DNS.Name},
+			{"protocol", k.DNS.Protocol},
+			{"answer", some(list(k.DNS.Answer))},
 			{"url", some(inlines(each(k.URLs, URL.table)))},
 		},
 	}
@@ -36,7 +43,22 @@ func (k Check) section() section {
 
 // table is one entry of url.
 func (u URL) table() inline {
-	return inline{{"path", u.Path}, {"status_code", statusText(u.StatusCodes)}, {"digest", u.Digest}, {"virtualhost", u.VirtualHost}}
+	return inline{
+		{"path", u.Path}, {"status_code", statusText(u.StatusCodes)}, {"digest", u.Digest}, {"virtualhost", u.VirtualHost},
+		{"regex", u.Regex}, {"regex_no_match", unless(u.RegexNoMatch, false)}, {"regex_options", strings.Join(u.RegexOptions, " ")},
+		{"regex_min_offset", unless(u.RegexMin, 0)}, {"regex_max_offset", unless(u.RegexMax, 0)}, {"tls_compliant", unless(u.Compliant, false)},
+	}
+}
+
+// table is SSL. A file that names no certificates has none; a check must then not
+// take those of the file that it is printed to, which has none either.
+func (t Trust) table() any {
+	out := inline{{"ca", hidden{t.CA}}, {"certificate", hidden{t.Certificate}}, {"key", hidden{t.Key}}}
+	out = slices.DeleteFunc(out, func(s setting) bool { return s.value == hidden{""} })
+	if len(out) == 0 {
+		return unwritten{out}
+	}
+	return out
 }
 
 // statusText returns "200-299 301".

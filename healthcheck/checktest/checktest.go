@@ -34,20 +34,26 @@ const (
 // for the whole process.
 func Conformance(t *testing.T, newChecker func(addr netip.AddrPort) healthcheck.Checker) {
 	t.Helper()
-	run(t, nil, newChecker)
+	run(t, nil, "", newChecker)
+}
+
+// ConformanceAfter is Conformance with servers that say something good first.
+func ConformanceAfter(t *testing.T, greeting string, newChecker func(addr netip.AddrPort) healthcheck.Checker) {
+	t.Helper()
+	run(t, nil, greeting, newChecker)
 }
 
 // ConformanceTLS is Conformance for a check that speaks TLS: the servers
 // misbehave after a good handshake.
 func ConformanceTLS(t *testing.T, newChecker func(addr netip.AddrPort) healthcheck.Checker) {
 	t.Helper()
-	run(t, TLSConfig(t, "localhost"), newChecker)
+	run(t, TLSConfig(t, "localhost"), "", newChecker)
 }
 
-func run(t *testing.T, secure *tls.Config, newChecker func(addr netip.AddrPort) healthcheck.Checker) {
+func run(t *testing.T, secure *tls.Config, greeting string, newChecker func(addr netip.AddrPort) healthcheck.Checker) {
 	endpoints := map[string]func(t *testing.T) netip.AddrPort{"SYN ignored": FullBacklog, "refused": Refused}
 	for name, behave := range misbehaviours {
-		endpoints[name] = func(t *testing.T) netip.AddrPort { return Serve(t, secure, behave) }
+		endpoints[name] = func(t *testing.T) netip.AddrPort { return Serve(t, secure, say(greeting, behave)) }
 	}
 	for _, name := range slices.Sorted(maps.Keys(endpoints)) {
 		t.Run(name, func(t *testing.T) {

@@ -119,6 +119,30 @@ func Serve(t testing.TB, secure *tls.Config, behave func(conn net.Conn)) netip.A
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
+// ServePackets answers UDP packets on addr, which must be of 127.0.0.1, until the
+// test ends: with none, one or several packets each.
+func ServePackets(t testing.TB, addr netip.AddrPort, answer func(packet []byte) [][]byte) {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var server sync.WaitGroup
+	server.Go(func() {
+		buffer := make([]byte, 1<<16)
+		for {
+			n, from, err := conn.ReadFromUDPAddrPort(buffer)
+			if err != nil {
+				return
+			}
+			for _, packet := range answer(buffer[:n]) {
+				_, _ = conn.WriteToUDPAddrPort(packet, from)
+			}
+		}
+	})
+	t.Cleanup(func() { conn.Close(); server.Wait() })
+}
+
 // Refused gives an address on which nobody listens. The port stays taken until
 // the test ends, by a socket that does not listen.
 func Refused(t *testing.T) netip.AddrPort {

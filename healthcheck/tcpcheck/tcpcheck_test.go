@@ -275,7 +275,13 @@ func TestLinkLocal(t *testing.T) {
 		}
 		defer l.Close()
 		target := netip.MustParseAddrPort("[fe80::21]:80")
-		if r := check(t, tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "eth1"}}); !r.OK {
+		right := tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "eth1"}}
+		r := check(t, right)
+		for limit := time.Now().Add(10 * time.Second); !r.OK && time.Now().Before(limit); r = check(t, right) {
+			// The kernel may be slow to take the new links into use.
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !r.OK {
 			t.Errorf("by the right interface: %+v", r)
 		}
 		for _, iface := range []string{"", "eth2"} {

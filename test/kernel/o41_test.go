@@ -9,13 +9,13 @@ import (
 	"vipd/test/lab"
 )
 
-// O41: twenty services over the same two servers ask each of them once an interval,
+// O41: eight services over the same two servers ask each of them once an interval,
 // and all of them act on the answer.
 func TestO41SharedChecks(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
 	d := s.d[0]
-	const services = 20
+	const services = 8
 	var list []string
 	for i := range services {
 		list = append(list, checked(on(uint16(8000+i), "rr", "NAT", ""), "[virtual_server.TCP_CHECK]\n", "10.9.0.11:80", "10.9.0.12:80"))

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,7 @@ func Machine(cfg *conf.Config) []string {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
 	}
 	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
+	out = append(out, expiry(cfg, time.Now())...)
 	out = append(out, processors(cfg.Global.Priority.CPUs)...)
 	return append(out, commands(cfg)...)
 }
@@ -78,7 +80,7 @@ func links(cfg *conf.Config) []string {
 		defer kernel.Close()
 		state, err := kernel.State()
 		if err == nil {
-			out = slices.Concat(interfaces(cfg, state), paths(cfg, state, direct), virtualMACs(cfg, state, os.DirFS("/")), circles(cfg, state))
+			out = slices.Concat(interfaces(cfg, state), paths(cfg, state, direct), virtualMACs(cfg, state, os.DirFS("/")), circles(cfg, state), sources(cfg, state))
 		}
 		return err
 	}

@@ -2,14 +2,17 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"vipd/conf"
 	"vipd/healthcheck"
+	"vipd/healthcheck/dnscheck"
 	"vipd/healthcheck/httpcheck"
 	"vipd/healthcheck/run"
+	"vipd/healthcheck/smtpcheck"
 	"vipd/healthcheck/tcpcheck"
 	"vipd/ipvs"
 )
@@ -24,6 +27,18 @@ var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, 
 	},
 	"HTTP_GET": httpChecker,
 	"SSL_GET":  httpChecker,
+	"SMTP_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := smtpcheck.Config{Target: c.Target, Source: source(c), Helo: c.Helo}
+		check, err := smtpcheck.New(cfg)
+		return cfg.Key(), check, err
+	},
+	"DNS_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := dnscheck.Config{
+			Target: c.Target, Source: source(c), TCP: c.DNS.Protocol == "TCP", Name: c.DNS.Name, Type: c.DNS.Type, Answer: c.DNS.Answer,
+		}
+		check, err := dnscheck.New(cfg)
+		return cfg.Key(), check, err
+	},
 }
 
 // source is where a check comes from.
@@ -33,11 +48,11 @@ func source(c *conf.Check) healthcheck.Source {
 
 func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
 	cfg := httpcheck.Config{
-		Target: c.Target, Source: source(c), TLS: c.Kind == "SSL_GET", ServerName: c.SNI,
+		Target: c.Target, Source: source(c), TLS: c.Kind == "SSL_GET", ServerName: c.SNI, Trust: httpcheck.Trust(c.Trust),
 		VirtualHost: c.VirtualHost, Protocol: httpcheck.Protocol(c.HTTPProtocol), Timeout: c.ConnectTimeout,
 	}
 	for _, u := range c.URLs {
-		url := httpcheck.URL{Path: u.Path, Digest: u.Digest, VirtualHost: u.VirtualHost}
+		url := httpcheck.URL{Path: u.Path, Digest: u.Digest, VirtualHost: u.VirtualHost, Regex: regex(u), Compliant: u.Compliant}
 		for _, s := range u.StatusCodes {
 			url.Status = append(url.Status, httpcheck.StatusRange(s))
 		}
@@ -45,6 +60,17 @@ func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
 	}
 	check, err := httpcheck.New(cfg)
 	return cfg.Key(), check, err
+}
+
+func regex(u conf.URL) httpcheck.Regex {
+	has := func(option string) bool { return slices.Contains(u.RegexOptions, option) }
+	return httpcheck.Regex{
+		Pattern: u.Regex, NoMatch: u.RegexNoMatch, MinOffset: u.RegexMin, MaxOffset: u.RegexMax,
+		Options: httpcheck.RegexOptions{
+			Caseless: has("caseless"), DollarEndOnly: has("dollar_endonly"), DotAll: has("dotall"),
+			FirstLine: has("firstline"), Multiline: has("multiline"), Ungreedy: has("ungreedy"),
+		},
+	}
 }
 
 // job makes the check of one server of one service. Its key does not say whose it

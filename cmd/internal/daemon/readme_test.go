@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/miekg/dns"
 
 	"vipd/conf"
 	"vipd/healthcheck"
@@ -28,9 +31,48 @@ var goodServers = map[string]func(*testing.T) netip.AddrPort{
 		return checktest.Serve(t, nil, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	},
 	"HTTP_GET": func(t *testing.T) netip.AddrPort { return checktest.Serve(t, nil, hello) },
+	"SMTP_CHECK": func(t *testing.T) netip.AddrPort {
+		return checktest.Serve(t, nil, func(c net.Conn) {
+			_, _ = io.WriteString(c, "220 mail.example.com ESMTP\r\n")
+			for lines := bufio.NewScanner(c); lines.Scan(); {
+				_, _ = io.WriteString(c, "250 fine\r\n")
+			}
+		})
+	},
+	"DNS_CHECK": dnsServer,
 	"SSL_GET": func(t *testing.T) netip.AddrPort {
 		return checktest.Serve(t, checktest.TLSConfig(t, "www.example.org"), hello)
 	},
+}
+
+// dnsServer answers over UDP and TCP on one port, with two addresses for an A.
+func dnsServer(t *testing.T) netip.AddrPort {
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		if q.Question[0].Qtype == dns.TypeA {
+			for _, ip := range []net.IP{{192, 0, 2, 1}, {192, 0, 2, 2}} {
+				m.Answer = append(m.Answer, &dns.A{Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: ip})
+			}
+		}
+		_ = w.WriteMsg(m)
+	})
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := net.ListenPacket("udp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*dns.Server{{Listener: l, Handler: handler}, {PacketConn: p, Handler: handler}} {
+		started := make(chan struct{})
+		s.NotifyStartedFunc = func() { close(started) }
+		go func() { _ = s.ActivateAndServe() }()
+		<-started
+		t.Cleanup(func() { _ = s.Shutdown() })
+	}
+	return netip.MustParseAddrPort(l.Addr().String())
 }
 
 // hello answers every request with the same page.

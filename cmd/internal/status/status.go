@@ -160,7 +160,7 @@ type RealServer struct {
 
 // Check is the last result of one checker.
 type Check struct {
-	Type      string    `json:"type"` // TCP_CHECK, HTTP_GET, SSL_GET
+	Type      string    `json:"type"` // TCP_CHECK, HTTP_GET, SSL_GET, SMTP_CHECK, DNS_CHECK
 	Target    string    `json:"target"`
 	Healthy   bool      `json:"healthy"`
 	Known     bool      `json:"known"`             // false until the first result

@@ -238,7 +238,7 @@ func lastCheck(r RealServer, now time.Time) string {
 		switch {
 		case c.Alarm != "":
 			parts = append(parts, fmt.Sprintf("%s ALARM %s", c.Type, c.Alarm))
-		case !c.Known:
+		case !c.Known, c.LastRun.IsZero(): // with alpha there is a verdict before
 			parts = append(parts, c.Type+" not run yet")
 		default:
 			text := fmt.Sprintf("%s %s ago: %s", c.Type, age(now, c.LastRun), c.Detail)

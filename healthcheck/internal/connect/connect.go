@@ -1,4 +1,4 @@
-// Package connect makes the TCP connections of the checks: within the deadline
+// Package connect makes the connections of the checks, over TCP and UDP: within the deadline
 // of a context, from a chosen source address, closed without leaving anything
 // behind, and with errors that tell trouble of this machine from trouble of
 // the server or the way to it.
@@ -247,6 +247,10 @@ func sockaddr(ap netip.AddrPort, iface string) (unix.Sockaddr, int, error) {
 	}
 	return sa, unix.AF_INET6, nil
 }
+
+// Shorten ends all reads and writes at the deadline, which must not be later than
+// that of the context of Dial.
+func (c *Conn) Shorten(deadline time.Time) { _ = c.file.SetDeadline(deadline) }
 
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) { return c.file.Read(b) }
