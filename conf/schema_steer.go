@@ -9,7 +9,7 @@ var steeringKeys = append([]*key{
 	{name: "hysteresis", kind: intKind, min: 0, max: 1<<31 - 2, def: 0, doc: "The quorum is reached at quorum + hysteresis, and lost below quorum - hysteresis, or when no server is left. Must be less than quorum.", differs: "keepalived lowers one that is too high; here it is an error."},
 	{name: "quorum_up", kind: runKind, doc: "Command to run when the quorum is reached, at the start too. " + serviceCommands},
 	{name: "quorum_down", kind: runKind, doc: "Command to run when it is lost."},
-	{name: "omega", kind: boolKind, def: false, doc: "When vipd stops, or a reload takes the service or a server away, notify_down of its live servers and quorum_down are run."},
+	{name: "omega", kind: boolKind, def: false, doc: "When vipd stops, notify_down of its live servers and quorum_down are run, as they always are when a reload takes a server or the service away."},
 	{name: "sorry_server_inhibit", kind: boolKind, def: false, doc: "The sorry server stays in the table with weight 0 while it is not needed: its connections live on."},
 	{name: "ha_suspend", kind: boolKind, def: false, doc: "Checks run only while the address of the service is on this host, on any interface; meanwhile servers are as they were when it went."},
 	{name: "active_on", kind: choiceKind, words: []string{"always", "master"}, def: "always", doc: "\"master\": the service is in the kernel only while the vrrp_instance with its address is MASTER, and until the address is gone. For directors that are real servers of each other, which would send packets in circles. Checks always run."},

@@ -21,7 +21,7 @@ type steered struct {
 }
 
 // The services are the same for both daemons: quorum with hysteresis, commands and a sorry server that stays; a real
-// server that is the sorry server, too, with inhibit; alpha and a weight of 0; a quorum that hysteresis puts out of reach.
+// server that is the sorry server, too, with inhibit; a weight of 0; alpha.
 const steeringVipd = `[global_defs]
 enable_script_security = false
 lvs_notify_fifo = "DIR/fifo"
@@ -61,7 +61,20 @@ address = "10.9.0.100:82"
 lvs_sched = "wrr"
 lvs_method = "DR"
 TIMING
-real_server = [{ address = "10.9.0.11", weight = 0 }, { address = "10.9.0.12", weight = 5 }]
+real_server = [{ address = "10.9.0.11:82", weight = 0 }, { address = "10.9.0.12:82", weight = 5 }]
+
+[[virtual_server]]
+address = "10.9.0.100:83"
+lvs_sched = "rr"
+lvs_method = "DR"
+alpha = true
+quorum_up = "DIR/say alpha up"
+quorum_down = "DIR/say alpha down"
+TIMING
+real_server = [
+  { address = "10.9.0.11", notify_up = "DIR/say alpha r1 up", notify_down = "DIR/say alpha r1 down" },
+  { address = "10.9.0.13", notify_up = "DIR/say alpha r3 up", notify_down = "DIR/say alpha r3 down" },
+]
 `
 
 const steeringKeepalived = `global_defs {
@@ -121,6 +134,23 @@ virtual_server 10.9.0.100 82 {
   weight 5
   CHECK }
 }
+virtual_server 10.9.0.100 83 {
+ TIMING
+ lb_algo rr
+ lb_kind DR
+ protocol TCP
+ alpha
+ quorum_up "DIR/say alpha up"
+ quorum_down "DIR/say alpha down"
+ real_server 10.9.0.11 83 {
+  notify_up "DIR/say alpha r1 up"
+  notify_down "DIR/say alpha r1 down"
+  CHECK }
+ real_server 10.9.0.13 83 {
+  notify_up "DIR/say alpha r3 up"
+  notify_down "DIR/say alpha r3 down"
+  CHECK }
+}
 `
 
 // steer prepares the files of a director.
@@ -142,17 +172,28 @@ func (d *steered) listen() {
 	d.Start("reader", "sh", "-c", "exec cat 0<>"+d.dir+"/fifo >>"+d.dir+"/lines")
 }
 
-// news are the lines that a file has got since the last call, sorted: scripts run at the same time.
-func (d *steered) news(file string) string {
+// lines are those of a file.
+func (d *steered) lines(file string) []string {
 	b, err := os.ReadFile(filepath.Join(d.dir, file))
-	if err != nil {
-		return ""
+	if err != nil || len(b) == 0 {
+		return nil
 	}
-	all := strings.Split(strings.TrimSpace(string(b)), "\n")
-	fresh := slices.Clone(all[min(d.read[file], len(all)):])
-	d.read[file] = len(all)
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
+// news are the lines that a file has got since the last mark, sorted and each once: scripts run at the same time, and
+// keepalived tells some things twice.
+func (d *steered) news(file string) string {
+	fresh := slices.Clone(d.lines(file)[d.read[file]:])
 	slices.Sort(fresh)
-	return strings.Join(fresh, ", ")
+	return strings.Join(slices.Compact(fresh), ", ")
+}
+
+// mark begins a new step.
+func (d *steered) mark() {
+	for _, file := range []string{"said", "lines"} {
+		d.read[file] = len(d.lines(file))
+	}
 }
 
 // TestSteeringLikeKeepalived takes servers away and brings them back before vipd and Debian's keepalived (2.2.7), which
@@ -166,9 +207,22 @@ func TestSteeringLikeKeepalived(t *testing.T) {
 	}
 	vipd.listen()
 	keepalived.listen()
-	vd := s.d[0].Vipd(with(vipd, steeringVipd, "delay_loop = 1\nconnect_timeout = 1\nretry = 0\nwarmup = 0\nTCP_CHECK = { connect_port = 80 }", ""))
+	mine := with(vipd, steeringVipd, "delay_loop = 1\nconnect_timeout = 1\nretry = 0\nwarmup = 0\nTCP_CHECK = { connect_port = 80 }", "")
+	theirs := with(keepalived, steeringKeepalived, "delay_loop 1", "TCP_CHECK {\n connect_port 80\n connect_timeout 1\n retry 0\n warmup 0\n}")
+	vd := s.d[0].Vipd(mine)
 	vipd.daemon = vd.Process
-	keepalived.daemon = s.d[1].KeepalivedChecks(with(keepalived, steeringKeepalived, "delay_loop 1", "TCP_CHECK {\n connect_port 80\n connect_timeout 1\n retry 0\n warmup 0\n}"))
+	keepalived.daemon = s.d[1].KeepalivedChecks(theirs)
+	// Without r3 in the service with omega and r2 in one without it, with a heavier r2, and without the last service.
+	fewer := func() {
+		cut := strings.Index(mine, "  { address = \"10.9.0.13\"")
+		less := mine[:cut] + mine[cut+strings.Index(mine[cut:], "\n")+1:]
+		less = strings.Replace(less[:strings.LastIndex(less, "[[virtual_server]]")], "weight = 4", "weight = 6", 1)
+		vd.Reload(strings.Replace(less, ", { address = \"10.9.0.12:82\", weight = 5 }", "", 1))
+		cut = strings.Index(theirs, " real_server 10.9.0.13 80")
+		less = theirs[:cut] + "}\n" + theirs[strings.Index(theirs, "virtual_server 10.9.0.100 81"):strings.Index(theirs, "virtual_server 10.9.0.100 83")]
+		less = less[:strings.Index(less, " real_server 10.9.0.12 82")] + "}\n"
+		s.d[1].ReloadKeepalived(keepalived.daemon, strings.Replace(less, "weight 4", "weight 6", 1))
+	}
 
 	mode := func(i int, m lab.Mode) func() { return func() { s.servers[i].SetMode(m) } }
 	for _, step := range []struct {
@@ -179,10 +233,11 @@ func TestSteeringLikeKeepalived(t *testing.T) {
 		{"r2 dies", mode(1, lab.Refuse)}, {"r3 dies", mode(2, lab.Refuse)}, {"r1 dies", mode(0, lab.Refuse)},
 		{"r2 is back", mode(1, lab.Answer)}, {"r3 is back", mode(2, lab.Answer)}, {"r1 is back", mode(0, lab.Answer)},
 		{"r1 dies again", mode(0, lab.Refuse)},
+		{"reload", fewer},
 		{"stop", func() { vipd.daemon.Stop(10 * time.Second); keepalived.daemon.Stop(10 * time.Second) }},
 	} {
 		step.do()
-		time.Sleep(3500 * time.Millisecond)
+		time.Sleep(3 * time.Second) // a check, its time-out, and what follows
 		for _, what := range []struct {
 			name string
 			of   func(d *steered) string
@@ -192,11 +247,16 @@ func TestSteeringLikeKeepalived(t *testing.T) {
 			{"FIFO", func(d *steered) string { return d.news("lines") }},
 		} {
 			mine, theirs := what.of(vipd), what.of(keepalived)
+			for end := time.Now().Add(10 * time.Second); mine != theirs && time.Now().Before(end); mine, theirs = what.of(vipd), what.of(keepalived) {
+				time.Sleep(200 * time.Millisecond)
+			}
 			if mine != theirs {
 				t.Errorf("%s: %s:\nvipd       %s\nkeepalived %s", step.name, what.name, mine, theirs)
 			} else {
 				t.Logf("%s: %s: %s", step.name, what.name, mine)
 			}
 		}
+		vipd.mark()
+		keepalived.mark()
 	}
 }

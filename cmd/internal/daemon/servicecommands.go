@@ -73,8 +73,8 @@ func (b *balancer) runCommand(key ipvs.Key, state string, c upDownCommands, up b
 	}
 }
 
-// tellGone reports, with omega, the live servers and services that a new configuration has taken away. Called with mu
-// held.
+// tellGone reports the live servers and services that a new configuration has taken away, as keepalived does with or
+// without omega. Called with mu held.
 func (b *balancer) tellGone(old []balancedService) {
 	stay := map[serverID]bool{}
 	for i := range b.services {
@@ -98,15 +98,14 @@ func (b *balancer) Omega() {
 	}
 	b.ended = true
 	for i := range b.services {
-		b.tellEnd(&b.services[i], func(serverID) bool { return true })
+		if b.services[i].conf.Omega {
+			b.tellEnd(&b.services[i], func(serverID) bool { return true })
+		}
 	}
 }
 
-// tellEnd reports of a service with omega what goes and was up. Called with mu held.
+// tellEnd reports of a service what goes and was up. Called with mu held.
 func (b *balancer) tellEnd(s *balancedService, goes func(serverID) bool) {
-	if !s.conf.Omega {
-		return
-	}
 	key := serviceKey(s.conf)
 	for i, r := range s.conf.RealServers {
 		if id := (serverID{key, r.Address}); goes(id) && b.told[id] != healthcheck.Down {
