@@ -124,11 +124,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	// The number of processors is what it is now: to look for another one every second
 	// would be half of what wakes an idle vipd up.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	if cfg.Global.HugePages {
-		if err := hugepages.Use(); err != nil {
-			log.Info("some memory stays in small pages", zap.NamedError("reason", err))
-		}
-	}
+	useHugePages(cfg.Global, hugepages.Use, log)
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
 	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
 	defer d.close()
@@ -144,6 +140,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	}
 	g, work := errgroup.WithContext(work)
 	err = d.start(work, g, cfg)
+	useHugePages(cfg.Global, hugepages.Heap, log) // it has grown
 	why, wait := "asked to", time.Duration(0)
 	if err != nil {
 		why = "the start failed: " + err.Error()
@@ -158,6 +155,16 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	d.shutdownHook(hurry)
 	log.Info("vipd has stopped")
 	return err
+}
+
+// useHugePages has f move to huge pages what it can.
+func useHugePages(g conf.Global, f func() error, log *zap.Logger) {
+	if !g.HugePages {
+		return
+	}
+	if err := f(); err != nil {
+		log.Info("some memory stays in small pages", zap.NamedError("reason", err))
+	}
 }
 
 // open opens what can fail before anything was changed.

@@ -19,30 +19,40 @@ import (
 const (
 	// size is that of a huge page where pages have 4 KiB.
 	size = 2 << 20
-	// arena is what the Go runtime reserves of its heap at a time, and chunk what it
-	// takes of it.
-	arena = 64 << 20
+	// chunk is what the Go runtime takes at a time for its heap, and reach more than what
+	// all chunks lie within.
 	chunk = 4 << 20
+	reach = 1 << 34
 )
 
-// Use moves code and heap. An error says what stays as it was; that does no harm.
-// Another call moves nothing again.
+// Use moves the code, once, and the heap as it is. An error says what stays as it
+// was; that does no harm.
 func Use() error {
 	if os.Getpagesize() != 4096 || unsafe.Sizeof(uintptr(0)) != 8 {
 		return errors.New("huge pages: not on this kind of machine")
 	}
-	return errors.Join(heap(), code())
+	return errors.Join(Heap(), code())
 }
 
-// heap asks for huge pages for the first arena of the heap, and for what is in use of
-// it at once.
-func heap() error {
+// Heap moves the heap as it is: the runtime takes it in chunks, and what it takes later
+// is in small pages until the next call.
+func Heap() error {
 	at := uintptr(unsafe.Pointer(new([2 * 4096]byte)))
-	if err := advise(at&^(arena-1), arena, unix.MADV_HUGEPAGE); err != nil {
+	all, err := mappings()
+	if err != nil {
 		return fmt.Errorf("huge pages for the heap: %w", err)
 	}
-	// It takes Linux 6.1; before it, the kernel does so by itself in time.
-	_ = advise(at&^(chunk-1), chunk, unix.MADV_COLLAPSE)
+	for _, m := range all {
+		near := m.from > at-reach && m.to < at+reach
+		if !near || m.perm != "rw-p" || m.inode != 0 || m.from%chunk != 0 || m.to%chunk != 0 {
+			continue
+		}
+		if err := advise(m.from, m.to-m.from, unix.MADV_HUGEPAGE); err != nil {
+			return fmt.Errorf("huge pages for the heap: %w", err)
+		}
+		// It takes Linux 6.1; before it, the kernel does so by itself in time.
+		_ = advise(m.from, m.to-m.from, unix.MADV_COLLAPSE)
+	}
 	return nil
 }
 
@@ -104,23 +114,45 @@ func move(at, to, n uintptr) error {
 // text returns where the code of the program is, in whole pages; 0 when it was moved
 // already.
 func text() (from, to uintptr, err error) {
-	maps, err := os.ReadFile("/proc/self/maps")
+	all, err := mappings()
 	if err != nil {
 		return 0, 0, fmt.Errorf("huge pages for the code: %w", err)
 	}
 	self := reflect.ValueOf(text).Pointer()
-	for line := range strings.Lines(string(maps)) {
-		var perm, offset, dev string
-		var inode uint64
-		if _, err := fmt.Sscanf(line, "%x-%x %s %s %s %d", &from, &to, &perm, &offset, &dev, &inode); err != nil || self < from || self >= to {
-			continue
-		}
-		if inode == 0 {
+	for _, m := range all {
+		switch {
+		case self < m.from || self >= m.to:
+		case m.inode == 0:
 			return 0, 0, nil
+		default:
+			return m.from, m.to, nil
 		}
-		return from, to, nil
 	}
 	return 0, 0, errors.New("huge pages for the code: it is not in /proc/self/maps")
+}
+
+// mapping is a line of /proc/self/maps (proc_pid_maps(5)).
+type mapping struct {
+	from, to uintptr
+	perm     string
+	inode    uint64
+}
+
+func mappings() ([]mapping, error) {
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return nil, err
+	}
+	var all []mapping
+	for line := range strings.Lines(string(text)) {
+		var m mapping
+		var offset, device string
+		if _, err := fmt.Sscanf(line, "%x-%x %s %s %s %d", &m.from, &m.to, &m.perm, &offset, &device, &m.inode); err != nil {
+			return nil, fmt.Errorf("/proc/self/maps: %q: %w", line, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
 }
 
 // pointer is for memory that the Go runtime does not manage.

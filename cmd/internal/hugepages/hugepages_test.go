@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mapping returns the entry of /proc/self/smaps for an address.
-func mapping(t *testing.T, at uintptr) string {
+// smaps returns the entry of /proc/self/smaps for an address.
+func smaps(t *testing.T, at uintptr) string {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -34,6 +34,7 @@ func mapping(t *testing.T, at uintptr) string {
 
 // TestUse: what runs while its code is moved goes on, and garbage is collected.
 func TestUse(t *testing.T) {
+	object := new([3 * 4096]byte)
 	var stop atomic.Bool
 	var sum atomic.Int64
 	var wg sync.WaitGroup
@@ -56,7 +57,7 @@ func TestUse(t *testing.T) {
 	runtime.GC()
 	stop.Store(true)
 	wg.Wait()
-	code := mapping(t, reflect.ValueOf(TestUse).Pointer())
+	code := smaps(t, reflect.ValueOf(TestUse).Pointer())
 	if !strings.Contains(code, " r-xp ") || strings.Contains(code, os.Args[0]) {
 		t.Errorf("the code is still that of the file:\n%s", code)
 	}
@@ -64,7 +65,7 @@ func TestUse(t *testing.T) {
 		t.Errorf("it would be moved again: %x, %v", from, err)
 	}
 	// hg: MADV_HUGEPAGE was given.
-	if heap := mapping(t, reflect.ValueOf(new([3 * 4096]byte)).Pointer()); !strings.Contains(heap, " hg") {
+	if heap := smaps(t, reflect.ValueOf(object).Pointer()); !strings.Contains(heap, " hg") {
 		t.Errorf("the heap:\n%s", heap)
 	}
 }
