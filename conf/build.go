@@ -146,6 +146,15 @@ var rules = []rule{
 	{"global_defs.notification_email/server", "mail needs a server (warning)"},
 	{"global_defs.smtp_alert/nobody", "mail needs somebody who gets it (warning)"},
 	{"global_defs.no_checker_emails/always", "single checks are never mailed (warning)"},
+	{"global_defs.lvs_sync_daemon/unknown", "lvs_sync_daemon names a vrrp_instance or vrrp_sync_group"},
+	{"global_defs.lvs_sync_daemon/others", "services of other instances than that of the sync daemon (warning)"},
+	{"global_defs.lvs_sync_daemon/mixed", "no sync daemon beside servers of another family"},
+	{"global_defs.lvs_sync_daemon/owner", "priority 255 does not wait for connections (warning)"},
+	{"global_defs.sync_delay/void", "sync_delay without lvs_sync_daemon (warning)"},
+	{"global_defs.lvs_timeouts/keepalive", "connections that are forgotten before TCP's keepalive (warning)"},
+	{"virtual_server.survive/sched", "survive = mh uses the scheduler mh"},
+	{"virtual_server.survive/persistence", "survive = mh and persistence (warning)"},
+	{"virtual_server.survive/inhibit", "survive = mh and servers that are removed (warning)"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -263,6 +272,7 @@ func (b *builder) build(top *values) {
 	b.trackGroups(top)
 	b.delays(top)
 	b.servers(get[[]*values](top, "virtual_server"))
+	b.survival()
 }
 
 // buildScript returns a vrrp_script.

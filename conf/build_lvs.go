@@ -41,6 +41,7 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 	b.sorry(v, &vs)
 	b.steering(v, &vs)
 	b.realServers(v, reals, &vs)
+	b.survive(v, &vs)
 	return vs
 }
 

@@ -57,6 +57,11 @@ type Global struct {
 
 	VMACPrefix, VMACAddrPrefix string // vmac_prefix, vmac_addr_prefix
 	DisableLocalIGMP           bool   // disable_local_igmp
+
+	SyncDaemon  *SyncDaemon   // lvs_sync_daemon; nil: none
+	SyncDelay   time.Duration // sync_delay; 0 without SyncDaemon
+	Shield      time.Duration // shield: resets are held back for so long after a takeover
+	LVSTimeouts Timeouts      // lvs_timeouts
 }
 
 // Priority is what [global_defs] says about when and where the process runs.
@@ -337,7 +342,8 @@ type VirtualServer struct {
 	Granularity int // prefix length; 32 or 128 when unset
 	Quorum      int // 1
 	Inhibit     bool
-	Alert       bool // smtp_alert
+	Alert       bool   // smtp_alert
+	Survive     string // survive: "mh", or ""
 	Sorry       *Sorry
 	RealServers []RealServer
 

@@ -40,7 +40,6 @@ var keywords = []keyword{
 	{noEffect, inFile, "use_pid_dir", "vipd writes its pid into vipd.pid in its state directory, /run/vipd or that of instance and net_namespace"},
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
-	{later, inGlobal, "lvs_sync_daemon lvs_timeouts", ""},
 	{later, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
 	{later, inGlobal, "include_check", ""},
 	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; for no_accept it makes nftables rules of its own (nftables)"},

@@ -60,8 +60,29 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 				c.VirtualServers[i].ActiveOn = c.Instances[0].Name
 			}
 		}
+		randomSurvival(r, c)
 		checkRoundTrip(r, c)
 	})
+}
+
+// randomSurvival fills in what keeps connections.
+func randomSurvival(r *rapid.T, c *Config) {
+	g := &c.Global
+	g.LVSTimeouts = Timeouts{duration(r, 0, time.Hour, time.Second), duration(r, 0, time.Hour, time.Second), duration(r, 0, time.Hour, time.Second)}
+	g.Shield = duration(r, 0, 30*time.Second, time.Microsecond)
+	if coin(r) || slices.ContainsFunc(c.VirtualServers, mixed) {
+		return
+	}
+	g.SyncDaemon = &SyncDaemon{Interface: "x0", ID: number(r, 0, 255), MaxLen: number(r, 0, 65507), Port: number(r, 1, 65535), TTL: number(r, 1, 255), Group: syncGroup}
+	if len(c.Instances) > 0 && coin(r) {
+		g.SyncDaemon.Instance = c.Instances[0].Name
+	}
+	g.SyncDelay = duration(r, 0, time.Hour, time.Microsecond)
+}
+
+// mixed reports whether a service has a server of the other family.
+func mixed(vs VirtualServer) bool {
+	return slices.ContainsFunc(vs.RealServers, func(rs RealServer) bool { return rs.Address.Addr().Is6() != vs.IPv6 })
 }
 
 // text is a string that a key may hold.
@@ -315,6 +336,9 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 	vs := VirtualServer{
 		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"), Method: rapid.SampledFrom(methods).Draw(r, "method"),
 		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Alert: coin(r), Granularity: 32,
+	}
+	if vs.Scheduler == "mh" && coin(r) {
+		vs.Survive = "mh"
 	}
 	if vs.IPv6 {
 		vs.Granularity = 128

@@ -33,6 +33,7 @@ func (g Global) section() section {
 			g.Mail.settings(),
 			g.Firewall.settings(),
 			g.vmacSettings(),
+			g.survivalSettings(),
 			g.Startup.settings("startup_script"),
 			g.Shutdown.settings("shutdown_script"),
 			g.Priority.settings(),

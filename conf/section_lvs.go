@@ -26,6 +26,7 @@ func (vs VirtualServer) section() section {
 	s.settings = append(s.settings,
 		setting{"protocol", vs.Protocol},
 		setting{"lvs_sched", vs.Scheduler},
+		setting{"survive", vs.Survive},
 		setting{"lvs_method", vs.Method},
 		setting{"persistence_timeout", unless(vs.Persistence, 0)},
 		setting{"persistence_granularity", unless(vs.Granularity, whole)},

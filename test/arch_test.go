@@ -114,7 +114,7 @@ func TestOnlyPurePackagesGoWithoutRaceDetector(t *testing.T) {
 // mayStart are the packages in which goroutines may be started: they own and
 // await them.
 func mayStart(dir string) bool {
-	list := []string{"vrrp/router", "vrrp/socket", "vrrp/host", "vrrp/track", "vrrp/firewall", "garp/engine", "ipvs/reconcile", "healthcheck/run", "healthcheck/checktest"}
+	list := []string{"vrrp/router", "vrrp/socket", "vrrp/host", "vrrp/track", "vrrp/firewall", "garp/engine", "ipvs/reconcile", "ipvs/connsync", "healthcheck/run", "healthcheck/checktest"}
 	return slices.Contains(list, dir) || within(dir, "cmd") || within(dir, "test") || within(dir, "vrrp/track")
 }
 
@@ -210,8 +210,8 @@ func libraries(s *source) (bad []string) {
 		if within(p, "github.com/cloudflare/ipvs") && s.dir != "ipvs/netlink" {
 			bad = append(bad, s.at(n)+": only ipvs/netlink speaks to cloudflare/ipvs")
 		}
-		if within(p, "github.com/google/nftables") && s.dir != "vrrp/firewall" {
-			bad = append(bad, s.at(n)+": only vrrp/firewall speaks to google/nftables")
+		if within(p, "github.com/google/nftables") && s.dir != "vrrp/firewall" && s.dir != "ipvs/shield" {
+			bad = append(bad, s.at(n)+": only vrrp/firewall and ipvs/shield speak to google/nftables")
 		}
 		if p == "github.com/google/gopacket/afpacket" || p == "github.com/google/gopacket/pcap" || p == "C" || p == "plugin" {
 			bad = append(bad, s.at(n)+": "+p+" needs cgo; the binary is static")

@@ -82,7 +82,7 @@ func (m *Machine) putUpWith(now time.Time, a *packet.Advert, from netip.Addr) bo
 	}
 	if m.lesserSince.IsZero() {
 		m.lesserSince = now
-		m.reason = fmt.Sprintf("%v is master with the lower priority %d (ours %d): preempting it in %v (preempt_delay)", from, a.Priority, m.priority(), delay)
+		m.reason = fmt.Sprintf("%v is master with the lower priority %d (ours %d): preempting it in %v (%s)", from, a.Priority, m.priority(), delay, m.delayName())
 	}
 	return now.Sub(m.lesserSince) < delay
 }

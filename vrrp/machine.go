@@ -213,10 +213,21 @@ func (m *Machine) nopreempt() bool {
 
 // preemptDelay is how long a master of lower priority is put up with.
 func (m *Machine) preemptDelay() time.Duration {
-	if m.cfg.NoPreempt || m.cfg.WantMaster || m.cfg.Owner() {
+	switch {
+	case m.cfg.Owner(), m.nopreempt():
 		return 0
+	case m.cfg.WantMaster, m.cfg.NoPreempt:
+		return m.cfg.SyncDelay
 	}
-	return m.cfg.PreemptDelay
+	return max(m.cfg.PreemptDelay, m.cfg.SyncDelay)
+}
+
+// delayName tells which of the two delays counts.
+func (m *Machine) delayName() string {
+	if m.preemptDelay() == m.cfg.SyncDelay {
+		return "sync_delay: its connections are being learned"
+	}
+	return "preempt_delay"
 }
 
 // fault returns why the router cannot take part, "" when it can.

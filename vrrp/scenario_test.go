@@ -106,6 +106,7 @@ func (s *scenario) configure(d *datadriven.TestData) {
 		"want-master":          &s.cfg.WantMaster,
 		"lower-prio-no-advert": &s.cfg.LowerPrioNoAdvert,
 		"preempt-delay":        &s.cfg.PreemptDelay,
+		"sync-delay":           &s.cfg.SyncDelay,
 		"ignore-adverts":       &s.cfg.IgnoreAdverts,
 		"late-priority":        &s.cfg.LatePriority,
 		"skip-check-addr":      &s.cfg.SkipCheckAddr,

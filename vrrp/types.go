@@ -56,6 +56,7 @@ type Config struct {
 	WantMaster        bool          // state MASTER in the configuration: voids NoPreempt, shortens nothing
 	Grouped           bool          // member of a sync group: an owner, too, waits for a tick before it is MASTER
 	PreemptDelay      time.Duration // a master of lower priority is put up with for so long; void with NoPreempt, with WantMaster and for an owner
+	SyncDelay         time.Duration // the same, for the connections to be learned: with WantMaster, too; void with NoPreempt and for an owner
 	LowerPrioNoAdvert bool          // a losing advert is not answered with an advert
 	IgnoreAdverts     bool          // an owner does not listen to others' adverts
 	LatePriority      uint8         // with NoPreempt: a MASTER frozen for so long that a router of this priority took over listens first; 0: it does not
@@ -105,7 +106,7 @@ func (c *Config) Equal(b *Config) bool {
 type scalars struct {
 	name, iface, pass                               string
 	vrid, version, priority, late                   uint8
-	interval, delay                                 time.Duration
+	interval, delay, sync                           time.Duration
 	adverts                                         int
 	ipv6, nopreempt, master, noadvert, skip, ignore bool
 	unicast, anySource, sharedMAC                   bool
@@ -118,7 +119,7 @@ func (c *Config) scalars() scalars {
 		name: c.Name, iface: c.Interface, pass: c.AuthPass, vrid: c.VRID, version: c.Version, priority: c.Priority,
 		interval: c.AdvertInterval, adverts: c.DownTimerAdverts, ipv6: c.IPv6, nopreempt: c.NoPreempt,
 		master: c.WantMaster, noadvert: c.LowerPrioNoAdvert, skip: c.SkipCheckAddr, form: c.Form,
-		delay: c.PreemptDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
+		delay: c.PreemptDelay, sync: c.SyncDelay, ignore: c.IgnoreAdverts, late: c.LatePriority,
 		unicast: c.Unicast, anySource: c.AnySource,
 		grouped: c.Grouped, sharedMAC: c.SharedMAC,
 	}

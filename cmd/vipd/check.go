@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func checkCommand() *cobra.Command {
 			for _, w := range cfg.Warnings {
 				fmt.Fprint(out, w.Text())
 			}
-			machine := check.Machine(cfg)
+			machine := append(check.Machine(cfg), daemon.CheckConnections(cfg, os.DirFS("/"))...)
 			for _, w := range machine {
 				fmt.Fprintf(out, "%s: warning: on this machine: %s\n", file, w)
 			}

@@ -1,7 +1,8 @@
 // Package netlink reads and changes the kernel's IPVS table.
 //
 // The common path, reading services and their destinations and single changes, goes through cloudflare/ipvs; bulk changes
-// go through batched generic netlink of our own. No exchange with the kernel waits longer than [Timeout].
+// go through batched generic netlink of our own. No exchange with the kernel waits longer than [Timeout], but for 10 s those about sync
+// daemons, which the kernel waits for itself.
 package netlink
 
 import (
@@ -30,13 +31,14 @@ var errTimeout = fmt.Errorf("no answer from the kernel within %s: %w", Timeout, 
 // Conn is a connection to the IPVS of the network namespace it was opened in. Its methods may be called from several
 // goroutines; they take turns.
 type Conn struct {
-	mu     sync.Mutex
-	client cf.Client
-	batch  *batcher
-	proc   *os.File // nil when the kernel has no /proc/net/ip_vs
-	buf    []byte   // for proc
-	hz     int64    // jiffies a second as learned from proc; 0 unknown
-	broken error    // set when a connection had to be given up
+	mu      sync.Mutex
+	client  cf.Client
+	batch   *batcher
+	control *control
+	proc    *os.File // nil when the kernel has no /proc/net/ip_vs
+	buf     []byte   // for proc
+	hz      int64    // jiffies a second as learned from proc; 0 unknown
+	broken  error    // set when a connection had to be given up
 }
 
 // Open connects to the IPVS of the calling thread's network namespace; the kernel loads the module if it can. Without
@@ -49,6 +51,9 @@ func Open() (*Conn, error) {
 	c := &Conn{client: client}
 	if c.batch, err = openBatcher(); err != nil {
 		return nil, errors.Join(openError(err), c.closeClient())
+	}
+	if c.control, err = openControl(); err != nil {
+		return nil, errors.Join(openError(err), c.batch.close(), c.closeClient())
 	}
 	if c.proc, err = os.Open("/proc/thread-self/net/ip_vs"); err != nil {
 		c.proc = nil // only the cheap look is lost: Same then says that it cannot tell
@@ -68,7 +73,7 @@ func openError(err error) error {
 
 // Close ends the connection.
 func (c *Conn) Close() error {
-	err := errors.Join(c.batch.close(), c.closeClient())
+	err := errors.Join(c.batch.close(), c.control.c.Close(), c.closeClient())
 	if c.proc != nil {
 		err = errors.Join(err, c.proc.Close())
 	}

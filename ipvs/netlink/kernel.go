@@ -66,6 +66,41 @@ func (k *Kernel) Apply(ops []ipvs.Op) (errs []error) {
 	return errs
 }
 
+// Daemons is [Conn.Daemons].
+func (k *Kernel) Daemons() (out []ipvs.Daemon, err error) {
+	err = k.with(func(c *Conn) error { out, err = c.Daemons(); return err })
+	return out, err
+}
+
+// StartDaemon is [Conn.StartDaemon].
+func (k *Kernel) StartDaemon(d ipvs.Daemon) error {
+	return k.with(func(c *Conn) error { return c.StartDaemon(d) })
+}
+
+// StopDaemon is [Conn.StopDaemon].
+func (k *Kernel) StopDaemon(r ipvs.Role) error {
+	return k.with(func(c *Conn) error { return c.StopDaemon(r) })
+}
+
+// Facts returns the timeouts in force and the number of buckets of the table of connections.
+func (k *Kernel) Facts() (t ipvs.Timeouts, buckets int, err error) {
+	err = k.with(func(c *Conn) error {
+		if t, err = c.Timeouts(); err == nil {
+			buckets, err = c.TableSize()
+		}
+		return err
+	})
+	return t, buckets, err
+}
+
+// SetTimeouts is [Conn.SetTimeouts].
+func (k *Kernel) SetTimeouts(t ipvs.Timeouts) error {
+	return k.with(func(c *Conn) error { return c.SetTimeouts(t) })
+}
+
+// In runs f in the network namespace of this IPVS.
+func (k *Kernel) In(f func() error) error { return k.in(f) }
+
 // Close ends the connection; the next call opens another.
 func (k *Kernel) Close() error {
 	k.mu.Lock()

@@ -264,3 +264,88 @@ func TestCheapLookAtTenThousand(t *testing.T) {
 		t.Errorf("a look takes %v: at 2 %% of a CPU less often than every 5 s with the complete read", best)
 	}
 }
+
+// TestDaemons: both roles start as asked, are read back, and stop; what the kernel refuses says why.
+func TestDaemons(t *testing.T) {
+	c := open(t)
+	stop := func() {
+		for _, r := range []ipvs.Role{ipvs.SyncMaster, ipvs.SyncBackup} {
+			began := time.Now()
+			if err := c.StopDaemon(r); err != nil && !errors.Is(err, unix.ESRCH) {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("stopping the %v took %v", r, took)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	master := ipvs.Daemon{Role: ipvs.SyncMaster, Interface: "lo", ID: 7, MaxLen: 1400, Port: 8850, TTL: 3, Group: netip.MustParseAddr("239.1.2.3")}
+	backup := ipvs.Daemon{Role: ipvs.SyncBackup, Interface: "lo", ID: 0}
+	for _, d := range []ipvs.Daemon{master, backup} {
+		if err := c.StartDaemon(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := c.Daemons()
+	if err != nil || len(got) != 2 || !got[0].Does(master) || !got[1].Does(backup) {
+		t.Errorf("%v, %v", got, err)
+	}
+	text := ipvsadm(t, "-l", "--daemon")
+	for _, line := range []string{"master sync daemon (mcast=lo, syncid=7, maxlen=1400, group=239.1.2.3, port=8850, ttl=3)", "backup sync daemon (mcast=lo, syncid=0"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no %q in\n%s", line, text)
+		}
+	}
+	if err := c.StartDaemon(backup); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("a second backup: %v", err)
+	}
+	stop()
+	if got, err := c.Daemons(); err != nil || len(got) != 0 {
+		t.Errorf("after the stop: %v, %v", got, err)
+	}
+	backup.Interface = "none0"
+	if err := c.StartDaemon(backup); !errors.Is(err, unix.ENODEV) || !strings.Contains(err.Error(), "there is no interface none0") {
+		t.Errorf("no interface: %v", err)
+	}
+	backup.Interface, backup.Group = "lo", netip.MustParseAddr("ff05::81")
+	if err := c.StartDaemon(backup); err != nil {
+		t.Errorf("IPv6: %v", err)
+	} else if got, err := c.Daemons(); err != nil || len(got) != 1 || !got[0].Does(backup) {
+		t.Errorf("IPv6: %v, %v", got, err)
+	}
+	stop()
+	s := ipvstest.Services()[0]
+	must(t, c.Apply([]ipvs.Op{{Kind: ipvs.AddService, Service: s}, {Kind: ipvs.AddDestination, Service: s,
+		Destination: ipvs.Destination{Address: netip.MustParseAddrPort("[2001:db8::1]:80"), Method: ipvs.TUN, Weight: 1}}}))
+	if err := c.StartDaemon(master); !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "other address family") {
+		t.Errorf("beside a server of the other family: %v", err)
+	}
+}
+
+// TestKernelTimeouts: those that are given change, 0 keeps; the table has as many buckets as the module was told.
+func TestKernelTimeouts(t *testing.T) {
+	c := open(t)
+	was, err := c.Timeouts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.SetTimeouts(was); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.SetTimeouts(ipvs.Timeouts{TCP: 20 * time.Second, UDP: 7 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	want := ipvs.Timeouts{TCP: 20 * time.Second, TCPFin: was.TCPFin, UDP: 7 * time.Second}
+	if got, err := c.Timeouts(); err != nil || got != want {
+		t.Errorf("%v, %v; want %v", got, err, want)
+	}
+	if text := ipvsadm(t, "-l", "--timeout"); !strings.Contains(text, fmt.Sprintf("20 %d 7", int(was.TCPFin.Seconds()))) {
+		t.Errorf("ipvsadm shows %q", text)
+	}
+	if n, err := c.TableSize(); err != nil || n != 4096 {
+		t.Errorf("%d buckets, %v; want 4096", n, err)
+	}
+}

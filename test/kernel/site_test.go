@@ -57,10 +57,10 @@ type site struct {
 	servers []*lab.Server
 }
 
-// newSite makes a site with one or two directors.
+// newSite makes a site with one to three directors.
 func newSite(t *testing.T, directors int) *site {
 	t.Helper()
-	names := []string{"cl", "r1", "r2", "r3", "d1", "d2"}[:4+directors]
+	names := []string{"cl", "r1", "r2", "r3", "d1", "d2", "d3"}[:4+directors]
 	s := &site{Lab: lab.New(t, names...), t: t}
 	s.cl, s.r, s.d = s.Node("cl"), s.Nodes("r1", "r2", "r3"), s.Nodes(names[4:]...)
 	for _, r := range s.r {

@@ -20,7 +20,9 @@ import (
 func routerInstances(cfg *conf.Config) []router.Instance {
 	out := make([]router.Instance, 0, len(cfg.Instances))
 	for i := range cfg.Instances {
-		out = append(out, routerInstance(&cfg.Instances[i]))
+		in := routerInstance(&cfg.Instances[i])
+		in.SyncDelay = cfg.Global.SyncDelay
+		out = append(out, in)
 	}
 	return out
 }
@@ -161,6 +163,9 @@ func planService(v *conf.VirtualServer) plan.Service {
 			Persistence: v.Persistence, Granularity: v.Granularity,
 		},
 		Quorum: v.Quorum, Hysteresis: v.Hysteresis,
+	}
+	if v.Survive == "mh" {
+		out.Flags |= ipvs.FlagSched2 // mh-port
 	}
 	if v.Sorry != nil {
 		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method], Inhibit: v.Sorry.Inhibit}

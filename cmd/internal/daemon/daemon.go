@@ -27,6 +27,7 @@ import (
 	"vipd/garp"
 	"vipd/garp/engine"
 	"vipd/healthcheck/run"
+	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
@@ -67,6 +68,7 @@ type Daemon struct {
 
 	sockets
 	frames     *engine.Socket
+	daemons    *ipvsnl.Kernel // IPVS, for what may take longer than its table can wait
 	vmacKernel *vmac.Netlink
 
 	priority  *priority
@@ -91,6 +93,7 @@ type Daemon struct {
 	table     *reconcile.Reconciler
 	balance   *balancer
 	places    *whereabouts
+	survival  *survival
 	feed      *feed
 	settings  *sysctl.Keeper
 	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
@@ -181,6 +184,9 @@ func (d *Daemon) open() (err error) {
 
 // close closes what open opened; parts that were not opened are nil.
 func (d *Daemon) close() {
+	if d.daemons != nil {
+		_ = d.daemons.Close() // nothing is left to be said to the kernel
+	}
 	if d.priority != nil {
 		d.priority.Close()
 	}
@@ -233,6 +239,10 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine, places: d.places}
 	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
 	d.observer.master = d.twins.Master
+	d.daemons = home.kernel()
+	d.survival = newSurvival(d.daemons, d.opts.StateDir, log)
+	d.survival.states, d.survival.host, d.survival.table = d.router.Status, d.feed.State, d.table.Status
+	d.observer.changed = d.survival.Changed
 	d.watcher = host.NewWatcher(d.netlink, d.feed.Snapshot, log)
 }
 
@@ -292,7 +302,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run, d.survival.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -352,6 +362,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
+	d.survival.Configure(cfg)
 	d.balance.Tell(cfg.Global.ServersAtStart)
 	d.balance.Commands(cfg.Global)
 	return d.balance.Configure(cfg.VirtualServers)

@@ -29,6 +29,8 @@ type observer struct {
 	notify notifier
 	alerts *alerts // nil: nothing is mailed
 	master func()  // hears that an instance has become MASTER
+	// changed hears of every change of state of an instance, and does not wait; nil: nobody.
+	changed func()
 
 	mu         sync.Mutex // guards all following fields
 	vrids      map[string]uint8
@@ -112,6 +114,9 @@ func (o *observer) Transition(t router.TransitionEvent) {
 	o.mu.Unlock()
 	if t.To == vrrp.Master && t.Instance != "" && o.master != nil {
 		o.master()
+	}
+	if t.Instance != "" && o.changed != nil {
+		o.changed()
 	}
 	state := t.To.String()
 	switch {

@@ -58,6 +58,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	}
 	d.virtualServers(s, table)
 	d.counters(s, table)
+	d.survival.Status(s, cfg, &table)
 	d.fifoStates(s)
 	d.mailStates(s)
 	return s, nil

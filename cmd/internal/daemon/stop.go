@@ -56,6 +56,11 @@ func (d *Daemon) stop(why string, wait time.Duration, hurry <-chan struct{}) err
 			defer cancel()
 			return d.table.Release(ctx)
 		})
+		step(func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), syncLinger+stopTables)
+			defer cancel()
+			return d.survival.Release(ctx, hurry)
+		})
 		close(given)
 		step(d.lastWords)
 		done <- errors.Join(errs...)

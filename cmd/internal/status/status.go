@@ -27,7 +27,41 @@ type Status struct {
 	TrackFiles      []TrackFile      `json:"vrrp_track_files"`
 	TrackProcesses  []TrackProcess   `json:"vrrp_track_processes"`
 	VirtualServers  []VirtualServer  `json:"virtual_servers"`
+	IPVS            *IPVS            `json:"ipvs,omitempty"`
+	Sync            *ConnectionSync  `json:"connection_sync,omitempty"`
 	Counters        map[string]int64 `json:"counters"`
+}
+
+// IPVS is what the kernel says of IPVS as a whole.
+type IPVS struct {
+	TimeoutTCP    int `json:"timeout_tcp"` // seconds that an idle connection is remembered
+	TimeoutTCPFin int `json:"timeout_tcpfin"`
+	TimeoutUDP    int `json:"timeout_udp"`
+	Connections   int `json:"connections"`      // of the services here
+	Buckets       int `json:"conn_tab_buckets"` // of the table of all connections: 2 to the power of conn_tab_bits
+}
+
+// ConnectionSync is what lvs_sync_daemon does.
+type ConnectionSync struct {
+	Interface    string     `json:"interface"`
+	ID           int        `json:"sync_id"`
+	Group        string     `json:"group"`
+	Port         int        `json:"port"`
+	Follows      string     `json:"follows,omitempty"` // the instance or group whose role it has; "": both roles run
+	Roles        []string   `json:"roles"`             // of the daemons that run now: master, backup
+	Since        time.Time  `json:"learning_since,omitzero"`
+	DelaySeconds float64    `json:"sync_delay"`
+	Peers        []SyncPeer `json:"peers"` // other directors that were heard
+	Problems     []string   `json:"problems,omitempty"`
+}
+
+// SyncPeer is another director on the sync group.
+type SyncPeer struct {
+	Address     string    `json:"address"`
+	ID          int       `json:"sync_id"`
+	LastHeard   time.Time `json:"last_heard"`
+	Messages    int64     `json:"messages"` // with connections
+	Connections int64     `json:"connections"`
 }
 
 // Instance is one VRRP instance.

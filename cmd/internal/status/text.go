@@ -46,6 +46,7 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 	if err := s.writeTracked(w, now); err != nil {
 		return err
 	}
+	s.writeConnections(w, now)
 	for i := range s.VirtualServers {
 		if err := s.VirtualServers[i].write(w, now); err != nil {
 			return err

@@ -141,3 +141,40 @@ func TestErrorsAreToldAndTriedAgain(t *testing.T) {
 	m.must(k.Links(links))
 	m.expect("eth1", "1")
 }
+
+// A setting of the machine has no interface; numbers with tabs between them are compared by their values.
+func TestSettingOfTheMachine(t *testing.T) {
+	m := newMachine(t)
+	file := filepath.Join(m.root, "net/ipv4/vs/sync_threshold")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		if b, err := os.ReadFile(file); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v; want %q", what, b, err, want)
+		}
+	}
+	want := []sysctl.Setting{{Name: "vs/sync_threshold", Value: "3 0"}}
+	write("3\t50\n")
+	k := m.keeper()
+	if err := k.Want(want, nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("set", "3 0")
+	write("3\t0\n") // as the kernel prints it
+	k = m.keeper()  // after a crash
+	if err := k.Want(want, nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("set already", "3\t0\n")
+	if err := k.Release(nil); err != nil {
+		t.Fatal(err)
+	}
+	expect("given back", "3 50")
+}

@@ -1,0 +1,372 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/conf"
+	"vipd/ipvs"
+	"vipd/ipvs/connsync"
+	ipvsnl "vipd/ipvs/netlink"
+	"vipd/ipvs/reconcile"
+	"vipd/ipvs/shield"
+	"vipd/vrrp"
+	"vipd/vrrp/host"
+	"vipd/vrrp/host/sysctl"
+	"vipd/vrrp/router"
+)
+
+const (
+	// survivalPeriod is the time between two looks at what keeps connections.
+	survivalPeriod = 2 * time.Second
+	// factsPeriod is the time between two looks at the kernel's timeouts and nftables.
+	factsPeriod = 10 * time.Second
+	// syncLinger is how long a master goes on telling after it gave way: what the kernel keeps back, and a moment.
+	syncLinger = 3 * time.Second
+)
+
+// survival is what keeps connections when the director changes: the kernel's sync daemons, its settings and timeouts,
+// and the shield. Its own goroutine does everything that waits for the kernel.
+type survival struct {
+	kernel   lvsKernel
+	sync     *connsync.Manager
+	shield   *shield.Shield
+	settings *sysctl.Keeper
+	states   func() []router.InstanceStatus
+	host     func() *host.State
+	table    func() reconcile.Status
+	log      *zap.Logger
+	wake     chan struct{} // capacity 1
+	turn     sync.Mutex    // held by whoever calls the kernel
+
+	mu      sync.Mutex // guards what follows
+	cfg     *conf.Config
+	ended   bool
+	looked  time.Time // at facts
+	facts   lvsFacts
+	wrong   map[string]error // what does not work, by what it is
+	told    []string
+	pending time.Duration // until the shield changes by itself
+	swept   bool
+}
+
+// lvsKernel is what survival needs of IPVS beside the table.
+type lvsKernel interface {
+	Facts() (ipvs.Timeouts, int, error)
+	SetTimeouts(ipvs.Timeouts) error
+	In(func() error) error
+}
+
+// lvsFacts are settings of the kernel.
+type lvsFacts struct {
+	known    bool
+	timeouts ipvs.Timeouts
+	buckets  int
+}
+
+func newSurvival(kernel *ipvsnl.Kernel, stateDir string, log *zap.Logger) *survival {
+	return &survival{
+		kernel: kernel,
+		sync:   connsync.New(kernel, connsync.Group{In: kernel.In}, filepath.Join(stateDir, "syncdaemon"), log),
+		shield: shield.New(""), settings: sysctl.New("/proc/sys", filepath.Join(stateDir, "ipvs-sysctls.json")),
+		log: log, wake: make(chan struct{}, 1), wrong: map[string]error{},
+	}
+}
+
+// Changed says that an instance changed its state. It does not wait.
+func (s *survival) Changed() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Configure takes a new configuration, and sets the timeouts. The rest follows in the background.
+func (s *survival) Configure(cfg *conf.Config) {
+	s.mu.Lock()
+	s.cfg, s.looked = cfg, time.Time{}
+	s.mu.Unlock()
+	s.sync.Configure(syncConfig(cfg))
+	s.Changed()
+}
+
+// syncConfig is lvs_sync_daemon as its manager takes it.
+func syncConfig(cfg *conf.Config) *connsync.Config {
+	d := cfg.Global.SyncDaemon
+	if d == nil {
+		return nil
+	}
+	return &connsync.Config{
+		Daemon: ipvs.Daemon{Interface: d.Interface, ID: uint8(d.ID), MaxLen: uint16(d.MaxLen), Port: uint16(d.Port), TTL: uint8(d.TTL), Group: d.Group},
+		Both:   d.Instance == "", Linger: syncLinger,
+	}
+}
+
+// Run looks after everything until ctx ends.
+func (s *survival) Run(ctx context.Context) error {
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() { _ = guard(func() error { return s.sync.Run(ctx) }) })
+	timer := time.NewTimer(survivalPeriod)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-timer.C:
+		}
+		s.pass(time.Now())
+		if next := s.next(); next > 0 {
+			timer.Reset(next)
+		} else {
+			timer.Stop()
+		}
+	}
+}
+
+// next is how long until the next look; 0: there is nothing to look after.
+func (s *survival) next() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended || s.cfg == nil:
+		return 0
+	case s.pending > 0:
+		return min(s.pending, survivalPeriod)
+	case s.cfg.Global.SyncDaemon != nil || s.cfg.Global.Shield > 0:
+		return survivalPeriod
+	case len(s.cfg.VirtualServers) > 0 || s.cfg.Global.LVSTimeouts != (conf.Timeouts{}):
+		return factsPeriod
+	}
+	return 0
+}
+
+// pass does what is to be done now.
+func (s *survival) pass(now time.Time) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	cfg, ended := s.cfg, s.ended
+	look := now.Sub(s.looked) >= factsPeriod
+	if look {
+		s.looked = now
+	}
+	s.mu.Unlock()
+	if cfg == nil || ended {
+		return
+	}
+	states := s.states()
+	s.roles(cfg, states)
+	s.guardAddresses(now, cfg, states, look)
+	if look {
+		s.arrange(cfg)
+	}
+	s.tell()
+}
+
+// roles tells the sync daemons what this director is.
+func (s *survival) roles(cfg *conf.Config, states []router.InstanceStatus) {
+	d := cfg.Global.SyncDaemon
+	if d == nil {
+		return
+	}
+	members := followed(cfg, d.Instance)
+	lead, expect := false, false
+	for _, i := range states {
+		lead = lead || i.Status.State == vrrp.Master && slices.Contains(members, i.Name)
+		expect = expect || i.Status.State == vrrp.Backup && i.Status.MasterAddress.IsValid()
+	}
+	s.sync.Lead(lead)
+	s.sync.Expect(expect)
+}
+
+// followed are the instances behind the name in lvs_sync_daemon.
+func followed(cfg *conf.Config, name string) []string {
+	for _, g := range cfg.SyncGroups {
+		if g.Name == name {
+			return g.Members
+		}
+	}
+	return []string{name}
+}
+
+// arrange makes the kernel's settings and timeouts right.
+func (s *survival) arrange(cfg *conf.Config) {
+	want, timeouts := survivalSettings(cfg), ipvs.Timeouts(cfg.Global.LVSTimeouts)
+	var facts lvsFacts
+	var err error
+	if len(cfg.VirtualServers)+len(want) > 0 || timeouts != (ipvs.Timeouts{}) {
+		facts, err = s.setTimeouts(timeouts)
+	}
+	if errors.Is(err, ipvs.ErrAbsent) {
+		want, err = nil, nil // the reconciler says so, and there is nothing to set
+	}
+	s.note("timeouts", err)
+	s.note("settings", s.kernel.In(func() error {
+		if !s.settings.Asked(want) {
+			return nil
+		}
+		return s.settings.Want(want, nil)
+	}))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.facts = facts
+}
+
+// setTimeouts changes those that are not as they are wanted, and returns the facts that are in force then.
+func (s *survival) setTimeouts(want ipvs.Timeouts) (lvsFacts, error) {
+	now, buckets, err := s.kernel.Facts()
+	if err != nil || !now.Differs(want) {
+		return lvsFacts{err == nil, now, buckets}, err
+	}
+	if err := s.kernel.SetTimeouts(want); err != nil {
+		return lvsFacts{true, now, buckets}, err
+	}
+	before := now
+	now, buckets, err = s.kernel.Facts()
+	if err == nil {
+		s.log.Info("IPVS timeouts changed", zap.Stringer("before", before), zap.Stringer("now", now))
+	}
+	return lvsFacts{err == nil, now, buckets}, err
+}
+
+// survivalSettings are the kernel settings that keep connections.
+func survivalSettings(cfg *conf.Config) (out []sysctl.Setting) {
+	if cfg.Global.SyncDaemon != nil {
+		out = append(out, sysctl.Setting{Name: "vs/sync_threshold", Value: "3 0"},
+			sysctl.Setting{Name: "vs/sync_refresh_period", Value: fmt.Sprint(int(conf.SyncRefresh.Seconds()))})
+	}
+	if slices.ContainsFunc(cfg.VirtualServers, func(v conf.VirtualServer) bool { return v.Survive != "" }) {
+		out = append(out, sysctl.Setting{Name: "vs/sloppy_tcp", Value: "1"}, sysctl.Setting{Name: "vs/sloppy_sctp", Value: "1"})
+	}
+	return out
+}
+
+// guardAddresses shields the addresses of instances that are not MASTER, or have not been for long.
+func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []router.InstanceStatus, look bool) {
+	table := cfg.Global.Firewall.Table + "_shield"
+	if cfg.Global.Shield == 0 {
+		s.mu.Lock()
+		first := !s.swept
+		s.swept, s.pending = true, 0
+		s.mu.Unlock()
+		if first {
+			s.note("shield", s.unshield(table))
+		}
+		return
+	}
+	armed, pending := armedAddresses(now, cfg, states, s.host())
+	s.mu.Lock()
+	s.pending, s.swept = pending, false
+	failed := s.wrong["shield"]
+	s.mu.Unlock()
+	if failed != nil && !look {
+		return
+	}
+	err := s.shield.Want(table, armed)
+	if err == nil && look {
+		var gone bool
+		if gone, err = s.shield.Look(); gone {
+			s.log.Warn("others removed the nftables rules that hold resets back; they are put back", zap.String("table", table))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("shield: resets cannot be held back after a takeover: %w", err)
+	}
+	s.note("shield", err)
+}
+
+// unshield removes the rules, those of a predecessor too.
+func (s *survival) unshield(table string) error {
+	err := shield.New(table).Release()
+	if errors.Is(err, shield.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// armedAddresses are those from which no reset is to be sent, and how long until that changes. An address that is on this
+// machine although it is not MASTER is one of a real server: its resets are its own.
+func armedAddresses(now time.Time, cfg *conf.Config, states []router.InstanceStatus, here *host.State) (out []netip.Addr, next time.Duration) {
+	serving := map[netip.Addr]bool{}
+	marks := false
+	for i := range cfg.VirtualServers {
+		serving[cfg.VirtualServers[i].Address.Addr()] = true
+		marks = marks || cfg.VirtualServers[i].FWMark != 0
+	}
+	for _, st := range states {
+		i := slices.IndexFunc(cfg.Instances, func(in conf.Instance) bool { return in.Name == st.Name })
+		if i < 0 {
+			continue
+		}
+		master := st.Status.State == vrrp.Master
+		left := cfg.Global.Shield - now.Sub(st.Status.Since)
+		if master && left <= 0 {
+			continue
+		}
+		if master && (next == 0 || left < next) {
+			next = left
+		}
+		for _, v := range slices.Concat(cfg.Instances[i].VIPs, cfg.Instances[i].Excluded) {
+			a := v.Prefix.Addr()
+			if (marks || serving[a]) && (master || !holds(here, a)) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out, next
+}
+
+// holds reports whether an address is on any interface.
+func holds(s *host.State, a netip.Addr) bool {
+	if s == nil {
+		return false
+	}
+	for _, l := range s.Links {
+		if slices.ContainsFunc(l.Addrs, func(x host.Addr) bool { return x.Prefix.Addr() == a }) {
+			return true
+		}
+	}
+	return false
+}
+
+// note remembers what does not work.
+func (s *survival) note(what string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wrong[what] = err; err == nil {
+		delete(s.wrong, what)
+	}
+}
+
+// Release gives everything back, the sync daemons last: see connsync.
+func (s *survival) Release(ctx context.Context, hurry <-chan struct{}) error {
+	errs := []error{s.sync.Release(ctx, hurry)}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	cfg := s.cfg
+	s.ended = true
+	s.mu.Unlock()
+	if cfg != nil && cfg.Global.Shield > 0 {
+		if err := s.shield.Release(); err != nil && !errors.Is(err, shield.ErrUnsupported) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, s.kernel.In(func() error {
+		if !s.settings.Asked(nil) {
+			return nil
+		}
+		return s.settings.Release(nil)
+	}))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,313 @@
+package connsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"vipd/ipvs"
+)
+
+// machine is a kernel and a network in memory.
+type machine struct {
+	mu      sync.Mutex
+	daemons []ipvs.Daemon
+	log     []string // what was started and stopped
+	link    int      // number of eth0; 0: it is not there
+	refuse  error    // of StartDaemon
+	sending error    // of a hello
+	ear     func(netip.Addr, ipvs.SyncMessage)
+	hellos  int
+	open    int
+}
+
+func (m *machine) Daemons() ([]ipvs.Daemon, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.daemons), nil
+}
+
+func (m *machine) StartDaemon(d ipvs.Daemon) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.refuse != nil:
+		return m.refuse
+	case m.link == 0:
+		return unix.ENODEV
+	case slices.ContainsFunc(m.daemons, func(h ipvs.Daemon) bool { return h.Role == d.Role }):
+		return unix.EEXIST
+	}
+	d = d.Normal()
+	d.MaxLen = max(d.MaxLen, 1472)
+	m.daemons = append(m.daemons, d)
+	m.log = append(m.log, "+"+d.Role.String())
+	return nil
+}
+
+func (m *machine) StopDaemon(r ipvs.Role) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := len(m.daemons)
+	m.daemons = slices.DeleteFunc(m.daemons, func(d ipvs.Daemon) bool { return d.Role == r })
+	if len(m.daemons) == before {
+		return unix.ESRCH
+	}
+	m.log = append(m.log, "-"+r.String())
+	return nil
+}
+
+func (m *machine) Index(string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.link
+}
+
+func (m *machine) Open(_ ipvs.Daemon, heard func(netip.Addr, ipvs.SyncMessage)) (Port, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.link == 0 {
+		return nil, errors.New("there is no interface eth0")
+	}
+	m.ear = heard
+	m.open++
+	return m, nil
+}
+
+func (m *machine) Hello(uint8) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hellos++
+	return m.sending
+}
+
+func (m *machine) Drops() uint64 { return 0 }
+
+func (m *machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open--
+	return nil
+}
+
+func (m *machine) set(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+// did returns what was started and stopped since the last call.
+func (m *machine) did() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := strings.Join(m.log, " ")
+	m.log = nil
+	return s
+}
+
+// rig is a manager that runs.
+type rig struct {
+	*Manager
+	*machine
+	record string
+}
+
+// run runs test with a manager of a machine, in a bubble of time.
+func run(t *testing.T, left []ipvs.Daemon, recorded bool, test func(t *testing.T, r *rig)) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{link: 3, daemons: left}
+		r := &rig{machine: m, record: filepath.Join(dir, "syncdaemon")}
+		if recorded {
+			if err := os.WriteFile(r.record, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Manager = New(m, m, r.record, zap.NewNop())
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		test(t, r)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if m.open != 0 {
+			t.Errorf("%d ports are left open", m.open)
+		}
+	})
+}
+
+func (r *rig) expect(t *testing.T, what, want string) {
+	t.Helper()
+	synctest.Wait()
+	if got := r.did(); got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func config() *Config {
+	return &Config{Daemon: ipvs.Daemon{Interface: "eth0", ID: 5}, Linger: 3 * time.Second}
+}
+
+// TestRoles: the role follows, the old master goes on telling for a while, and a reload touches nothing.
+func TestRoles(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "start", "+backup")
+		r.Configure(config())
+		time.Sleep(time.Minute)
+		r.expect(t, "a reload without a change", "")
+		r.Lead(true)
+		r.expect(t, "MASTER", "+master")
+		time.Sleep(3*time.Second + Period)
+		r.expect(t, "the old master has told everything", "-backup")
+		r.Lead(false)
+		r.expect(t, "BACKUP", "+backup")
+		time.Sleep(3*time.Second + Period)
+		r.expect(t, "the master has told everything", "-master")
+		both := config()
+		both.Both = true
+		r.Configure(both)
+		r.expect(t, "both roles", "+master")
+		changed := config()
+		changed.Both, changed.Daemon.ID = true, 6
+		r.Configure(changed)
+		r.expect(t, "another id", "-backup -master +master +backup")
+		if s := r.Status(); len(s.Running) != 2 || s.Since.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		r.Configure(nil)
+		r.expect(t, "no daemon any more", "-master -backup")
+		if _, err := os.Stat(r.record); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the record stays: %v", err)
+		}
+	})
+}
+
+// TestLeftovers: what a crash left is taken over as it is, or stopped when it is not wanted; that of others stays.
+func TestLeftovers(t *testing.T) {
+	left := func() []ipvs.Daemon {
+		return []ipvs.Daemon{{Role: ipvs.SyncBackup, Interface: "eth0", ID: 5, MaxLen: 1472}}
+	}
+	run(t, left(), true, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "taken over", "")
+	})
+	run(t, left(), true, func(t *testing.T, r *rig) {
+		r.Configure(nil)
+		r.expect(t, "not wanted", "-backup")
+	})
+	run(t, left(), false, func(t *testing.T, r *rig) {
+		r.Configure(nil)
+		time.Sleep(time.Minute)
+		r.expect(t, "not ours", "")
+		if err := r.Release(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		r.expect(t, "not ours at the stop", "")
+	})
+}
+
+// TestInterface: one that is not there is waited for; daemons on one that was made anew are made anew.
+func TestInterface(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.set(func() { r.link = 0 })
+		r.Configure(config())
+		r.expect(t, "no interface", "")
+		if p := r.Status().Problems; len(p) != 2 {
+			t.Errorf("problems %q", p)
+		}
+		r.set(func() { r.link = 4 })
+		time.Sleep(Period)
+		r.expect(t, "it has come", "+backup")
+		if p := r.Status().Problems; len(p) != 0 {
+			t.Errorf("problems %q", p)
+		}
+		r.set(func() { r.link = 5 })
+		time.Sleep(Period)
+		r.expect(t, "it was made anew", "-backup +backup")
+		r.set(func() { r.refuse = fmt.Errorf("mixed: %w", unix.EINVAL) })
+		r.set(func() { r.link = 6 })
+		time.Sleep(Period)
+		r.expect(t, "refused", "-backup")
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "mixed") {
+			t.Errorf("problems %q", p)
+		}
+	})
+}
+
+// TestHearing: a director that is expected and silent is told of, until it says hello.
+func TestHearing(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.Expect(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "nothing is heard") {
+			t.Errorf("problems %q", p)
+		}
+		if r.hellos < 12 || r.hellos > 16 {
+			t.Errorf("%d hellos in a minute", r.hellos)
+		}
+		r.machine.ear(other, ipvs.SyncMessage{ID: 5})
+		if p := r.Status().Problems; len(p) != 0 {
+			t.Errorf("problems %q", p)
+		}
+		r.set(func() { r.sending = unix.ENETUNREACH })
+		time.Sleep(HelloPeriod + Period)
+		synctest.Wait()
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "ip route add") {
+			t.Errorf("problems %q", p)
+		}
+	})
+}
+
+// TestRelease: a master in company tells the rest first, one alone does not wait, and a second signal ends the waiting.
+func TestRelease(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		company bool
+		hurry   time.Duration // 0: none
+		want    time.Duration
+	}{{"alone", false, 0, 0}, {"in company", true, 0, 3 * time.Second}, {"in a hurry", true, time.Second, time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			run(t, nil, false, func(t *testing.T, r *rig) {
+				r.Configure(config())
+				r.Lead(true)
+				synctest.Wait()
+				if c.company {
+					r.machine.ear(other, ipvs.SyncMessage{ID: 5})
+				}
+				r.Lead(false)
+				hurry := make(chan struct{})
+				if c.hurry > 0 {
+					time.AfterFunc(c.hurry, func() { close(hurry) })
+				}
+				began := time.Now()
+				if err := r.Release(t.Context(), hurry); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took != c.want {
+					t.Errorf("it took %v, want %v", took, c.want)
+				}
+				synctest.Wait()
+				if len(r.daemons) != 0 {
+					t.Errorf("left: %v", r.daemons)
+				}
+			})
+		})
+	}
+}
