@@ -54,6 +54,7 @@ type Manager struct {
 	fibFailed   bool
 	missing     []Missing // as told last
 	presentAt   time.Time // when the last first address was told; of Run's goroutine
+	unready     []unready // addresses to be told as soon as they take packets
 }
 
 type logKey struct {
@@ -179,9 +180,13 @@ func (m *Manager) work(ctx context.Context) (wake time.Time) {
 		m.take()
 		j := m.next()
 		m.report()
+		look := m.catchUp()
 		if j.kind == jobNone {
 			m.reportMissing()
-			return j.wake
+			if nap(look) {
+				continue
+			}
+			return earlier(j.wake, look)
 		}
 		m.do(j)
 		m.report()
@@ -312,14 +317,10 @@ func (m *Manager) report() {
 	for _, ev := range events {
 		m.logEvent(ev)
 		switch {
-		case ev.kind == eventPresent && m.cb.Present != nil:
-			m.cb.Present(ev.instance, ev.address, ev.link)
-			// Whoever announces the first one goes first: with all processors
-			// busy (the watcher reads what is added here) it would have to wait.
-			if now := time.Now(); now.Sub(m.presentAt) > firstPause {
-				m.presentAt = now
-				runtime.Gosched()
-			}
+		case ev.kind == eventPresent && !m.answered(ev):
+			m.unready = append(m.unready, unready{ev, time.Now()})
+		case ev.kind == eventPresent:
+			m.present(ev)
 		case ev.kind == eventLost && m.cb.Lost != nil:
 			m.cb.Lost(ev.instance, ev.address)
 		case ev.kind == eventFought && m.cb.Fought != nil:
@@ -327,6 +328,20 @@ func (m *Manager) report() {
 		case ev.kind == eventError && m.cb.Error != nil:
 			m.cb.Error(ev.instance, ev.address, ev.err)
 		}
+	}
+}
+
+// present tells that an address is there.
+func (m *Manager) present(ev event) {
+	if m.cb.Present == nil {
+		return
+	}
+	m.cb.Present(ev.instance, ev.address, ev.link)
+	// Whoever announces the first one goes first: with all processors
+	// busy (the watcher reads what is added here) it would have to wait.
+	if now := time.Now(); now.Sub(m.presentAt) > firstPause {
+		m.presentAt = now
+		runtime.Gosched()
 	}
 }
 
