@@ -214,6 +214,7 @@ func TestO27AdvertsByTheInterface(t *testing.T) {
 	at := d1.Isolate(0)
 	for _, f := range families() {
 		l.Eventually(5*time.Second, f.name+": the bridge looks for the virtual MAC at d2", func() bool { return l.FDB(f.virtualMAC()) == "d2" })
+		waitAnnouncedBy(seen, f.vip, f.virtualMAC(), at, 5*time.Second) // it may not be there before that
 		cl.Exec("ping", "-c", "1", "-W", "2", f.vip.String())
 		for _, n := range []*lab.Node{d1, d2} {
 			adverts := lab.From(wire[n.Name].Adverts(f.vrid), f.source(n))
