@@ -174,6 +174,11 @@ var rules = []rule{
 	{"virtual_server.active_on/instance", "active_on needs an instance"},
 	{"virtual_server.active_instance/unknown", "active_instance names a vrrp_instance"},
 	{"virtual_server.active_instance/unused", "active_instance without active_on (warning)"},
+	{"virtual_server.on_failure/contradiction", "on_failure and inhibit_on_failure agree"},
+	{"real_server.on_failure/contradiction", "on_failure and inhibit_on_failure agree"},
+	{"virtual_server.on_failure/udp", "a failed server of UDP is always deleted (warning)"},
+	{"virtual_server.slow_start/weight", "a weight of 1 has no steps (warning)"},
+	{"virtual_server.min_up/sorry", "min_up keeps the sorry server out (warning)"},
 	{"virtual_server.sorry_server/port", "the sorry server's port under DR and TUN"},
 	{"virtual_server.sorry_server/family", "the sorry server's family under NAT and DR"},
 	{"virtual_server.real_server/none", "a service without servers (warning)"},
@@ -271,6 +276,7 @@ func (b *builder) build(top *values) {
 	b.syncGroups(groups)
 	b.trackGroups(top)
 	b.delays(top)
+	b.ipvsSettings(top)
 	b.servers(get[[]*values](top, "virtual_server"))
 	b.survival()
 }

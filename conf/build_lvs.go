@@ -32,7 +32,6 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 		Method:      get[string](v, "lvs_method"),
 		Persistence: get[time.Duration](v, "persistence_timeout"),
 		Quorum:      v.num("quorum"),
-		Inhibit:     get[bool](v, "inhibit_on_failure"),
 		Alert:       b.alert(v, alertChecker, false),
 	}
 	b.target(v, reals, &vs)
@@ -40,8 +39,10 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 	b.granularity(v, &vs)
 	b.sorry(v, &vs)
 	b.steering(v, &vs)
+	vs.Inhibit, vs.DrainFailed = b.onFailure(v)
 	b.realServers(v, reals, &vs)
 	b.survive(v, &vs)
+	b.gentle(v, &vs)
 	return vs
 }
 

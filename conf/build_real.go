@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // realServers settles the servers of a service.
@@ -43,13 +44,17 @@ func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 // realServer returns a real_server with all defaults.
 func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 	rs := RealServer{
-		Address: get[netip.AddrPort](r, "address"),
-		Method:  vs.Method,
-		Weight:  inherit("weight", r, v).num("weight"),
-		Inhibit: get[bool](inherit("inhibit_on_failure", r, v), "inhibit_on_failure"),
-		Alert:   b.alert(r, alertChecker, true),
-		Up:      get[Command](inherit("notify_up", r, v), "notify_up"),
-		Down:    get[Command](inherit("notify_down", r, v), "notify_down"),
+		Address:   get[netip.AddrPort](r, "address"),
+		Method:    vs.Method,
+		Weight:    inherit("weight", r, v).num("weight"),
+		SlowStart: get[time.Duration](inherit("slow_start", r, v), "slow_start"),
+		Alert:     b.alert(r, alertChecker, true),
+		Up:        get[Command](inherit("notify_up", r, v), "notify_up"),
+		Down:      get[Command](inherit("notify_down", r, v), "notify_down"),
+	}
+	rs.Inhibit, rs.DrainFailed = b.onFailure(r)
+	if !r.given("on_failure") && !r.given("inhibit_on_failure") {
+		rs.Inhibit, rs.DrainFailed = vs.Inhibit, vs.DrainFailed
 	}
 	if r.has("lvs_method") {
 		rs.Method = get[string](r, "lvs_method")

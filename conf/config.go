@@ -18,6 +18,7 @@ type Config struct {
 	Spreads         []Spread        // [vip_spread.*], sorted by name; their instances are in Instances
 	TrackFiles      []TrackFile     // [vrrp_track_file.*], sorted by name
 	TrackProcesses  []TrackProcess  // [vrrp_track_process.*], sorted by name
+	IPVSSettings    []IPVSSetting   // [ipvs_sysctl], in the order of the reference
 	VirtualServers  []VirtualServer // [[virtual_server]], in file order
 	SyncGroups      []SyncGroup     // [vrrp_sync_group.*], sorted by name
 	LinkDelays      []LinkDelay     // interface_up_down_delays, in file order
@@ -339,11 +340,14 @@ type VirtualServer struct {
 	Scheduler   string // lvs_sched, "wlc"
 	Method      string // lvs_method: "NAT", "DR", "TUN"
 	Persistence time.Duration
-	Granularity int // prefix length; 32 or 128 when unset
-	Quorum      int // 1
-	Inhibit     bool
-	Alert       bool   // smtp_alert
-	Survive     string // survive: "mh", or ""
+	Granularity int           // prefix length; 32 or 128 when unset
+	Quorum      int           // 1
+	Inhibit     bool          // inhibit_on_failure, on_failure = "inhibit"
+	DrainFailed bool          // on_failure = "drain"
+	MinUp       float64       // min_up, 0..1
+	DrainMax    time.Duration // drain_max, 10 min; 0: no limit
+	Alert       bool          // smtp_alert
+	Survive     string        // survive: "mh", or ""
 	Sorry       *Sorry
 	RealServers []RealServer
 
@@ -369,9 +373,10 @@ type RealServer struct {
 	Inhibit bool
 	Alert   bool // smtp_alert
 
-	Up, Down Command // notify_up, notify_down
-
-	Checks []Check
+	Up, Down    Command       // notify_up, notify_down
+	DrainFailed bool          // on_failure = "drain"
+	SlowStart   time.Duration // slow_start
+	Checks      []Check
 }
 
 // Check is one checker of a real server, with all defaults applied.

@@ -147,6 +147,8 @@ func mutate(t *testing.T, v reflect.Value) {
 		v.SetInt(v.Int() + 1)
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
 		v.SetUint(v.Uint() - 1)
+	case reflect.Float64:
+		v.SetFloat(v.Float() + 0.25)
 	case reflect.Array:
 		mutate(t, v.Index(1))
 	default:

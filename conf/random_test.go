@@ -54,6 +54,14 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.SyncGroups = []SyncGroup{{c.Instances[0].SyncGroup, []string{c.Instances[0].Name}, randomNotify(r), coin(r)}}
 			c.SyncGroups[0].Notify.LowerPri, c.SyncGroups[0].Notify.PriorityChanges = Command{}, false
 		}
+		for _, k := range ipvsSysctlBlock.keys {
+			if k.kind == intKind && coin(r) {
+				c.IPVSSettings = append(c.IPVSSettings, IPVSSetting{k.name, fmt.Sprint(number(r, int(k.min), int(k.max)))})
+			}
+		}
+		if coin(r) {
+			c.IPVSSettings = append(c.IPVSSettings, IPVSSetting{"sync_threshold", fmt.Sprintf("%d 65535", number(r, 0, 65534))})
+		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
 			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
 			if len(c.Instances) > 0 && coin(r) {
@@ -345,6 +353,8 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 	}
 	vs.Granularity = number(r, 1, vs.Granularity)
 	vs.Hysteresis, vs.Omega, vs.Up, vs.Down = number(r, 0, vs.Quorum-1), coin(r), run(r), run(r)
+	vs.MinUp, vs.DrainMax = float64(number(r, 0, 100))/100, duration(r, 0, 31*24*time.Hour, time.Millisecond)
+	vs.DrainFailed = !vs.Inhibit && coin(r)
 	host := func(last byte) netip.Addr {
 		if vs.IPv6 {
 			return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: last})
@@ -364,6 +374,7 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 	}
 	for j := range number(r, 0, 3) {
 		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
+		rs.DrainFailed, rs.SlowStart = !rs.Inhibit && coin(r), duration(r, 0, 24*time.Hour, time.Millisecond)
 		for _, kind := range checkKinds {
 			if coin(r) {
 				rs.Checks = append(rs.Checks, randomCheck(r, kind.name, netip.AddrPortFrom(host(200), port)))

@@ -87,6 +87,7 @@ func (c *Config) sections() []section {
 		c.Global.section(),
 	}
 	return slices.Concat(all,
+		c.ipvsSection(),
 		each(c.GARPGroups, GARPGroup.section),
 		each(c.Scripts, Script.section),
 		each(c.TrackFiles, TrackFile.section),

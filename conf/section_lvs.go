@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // section is [[virtual_server]]. What tells services apart is what they are, not
@@ -31,7 +32,10 @@ func (vs VirtualServer) section() section {
 		setting{"persistence_timeout", unless(vs.Persistence, 0)},
 		setting{"persistence_granularity", unless(vs.Granularity, whole)},
 		setting{"quorum", vs.Quorum},
-		setting{"inhibit_on_failure", vs.Inhibit},
+		setting{"inhibit_on_failure", unlessDrained(vs.DrainFailed, vs.Inhibit)},
+		setting{"on_failure", failureText(vs.DrainFailed)},
+		setting{"min_up", share(vs.MinUp)},
+		setting{"drain_max", unless(vs.DrainMax, 10*time.Minute)},
 		setting{"smtp_alert", unless(vs.Alert, false)},
 	)
 	s.settings = append(s.settings, vs.steering()...)
@@ -51,7 +55,9 @@ func (rs RealServer) section() section {
 			{"address", rs.Address},
 			{"lvs_method", rs.Method},
 			{"weight", rs.Weight},
-			{"inhibit_on_failure", rs.Inhibit},
+			{"inhibit_on_failure", unlessDrained(rs.DrainFailed, rs.Inhibit)},
+			{"on_failure", failureText(rs.DrainFailed)},
+			{"slow_start", unless(rs.SlowStart, 0)},
 			{"smtp_alert", unless(rs.Alert, true)},
 			{"notify_up", rs.Up},
 			{"notify_down", rs.Down},

@@ -138,5 +138,6 @@ func newRoot(hup chan os.Signal) *cobra.Command {
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "vipd "+version) },
 		})
+	root.AddCommand(aboutServers(&at)...)
 	return root
 }

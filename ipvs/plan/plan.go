@@ -2,14 +2,19 @@
 // the same table.
 //
 // The rules, per virtual service:
-//   - A server counts as live unless its health is Down. One without a result yet is live, as in keepalived without alpha.
+//   - A server counts as live unless its health is Down or it is told to drain. One without a result yet is live, as in
+//     keepalived without alpha. With MinUp, the servers that failed last count as live while too few others are.
 //   - The service is UP while the weights of its live servers add up to the quorum, and to at least 1. With a hysteresis it
 //     becomes so at quorum + hysteresis, and is no more below quorum - hysteresis.
-//   - UP: live servers are in the table with their weight.
+//   - UP: live servers are in the table with their weight, or on the way to it after their return (SlowStart).
 //   - Below the quorum with a sorry server: the sorry server is in, live servers are out. State SORRY.
 //   - Below the quorum without one: live servers stay. State DOWN.
-//   - Out means removed or, for a server with inhibit, present with weight 0, so that its open connections go on.
-//   - A live server with a configured weight of 0 is being drained: it stays in with weight 0 in every state.
+//   - A failed server is removed; with inhibit it is present with weight 0, so that its open connections go on. Under UDP
+//     it is removed all the same: clients that keep their port would be sent to it for as long as they send.
+//   - What else is out but was in leaves gently: present with weight 0 until the kernel counts no connection of it any
+//     more, or its limit has passed, or its check fails (leave.go). So neither a drain nor a quorum that is lost or
+//     regained cuts a connection off.
+//   - A live server with a configured weight of 0 stays in with weight 0 in every state.
 //   - A sorry server with inhibit stays in with weight 0 while it is not needed.
 //   - A service on standby is in no table; what it would be is reported all the same.
 //   - A sorry server that is also a real server is one table entry: the sorry server's while it is in use, else the real one's.
@@ -17,6 +22,7 @@ package plan
 
 import (
 	"net/netip"
+	"time"
 
 	"vipd/ipvs"
 )
@@ -44,13 +50,23 @@ const (
 // String returns "UP", "SORRY" or "DOWN".
 func (s State) String() string { return [...]string{"UP", "SORRY", "DOWN"}[s] }
 
-// Server is a real server as configured, with its health.
+// Server is a real server as configured, with its health and what it was told.
 type Server struct {
 	Address netip.AddrPort // unique in its service
 	Method  ipvs.Method
-	Weight  int  // configured, 0..65535
-	Inhibit bool // out of service means weight 0, not removal
-	Health  Health
+	Weight  int  // as configured or told
+	Inhibit bool // failed means weight 0, not removal
+	// DrainFailed lets a failed server leave gently instead of being removed; Inhibit goes before it.
+	DrainFailed bool
+	Health      Health
+	Since       time.Time     // when Health became Down; zero: long ago
+	SlowStart   time.Duration // time from its return to its full weight; 0: at once
+	Drain       *Drain        // set: it is to leave and to stay out
+}
+
+// Drain says that a server is to take no new connections.
+type Drain struct {
+	Until time.Time // when it goes whatever connections it has; zero: never
 }
 
 // Sorry is the server that takes over when the quorum is lost.
@@ -69,16 +85,31 @@ type Service struct {
 	Standby      bool     // not in the table
 	Sorry        *Sorry   // nil for none
 	Servers      []Server // in configured order
+	MinUp        float64  // share of the servers, 0..1, that failed checks must leave in; 0: none
+	// DrainMax bounds the leaving of what nobody can undrain: servers found at the start that are not configured, and
+	// those with DrainFailed. 0: no limit.
+	DrainMax time.Duration
 }
 
 // Input is everything the table depends on.
-type Input struct{ Services []Service }
+type Input struct {
+	Services []Service
+	Now      time.Time
+	Before   Memory // of the plan before this one
+	// Found is what the kernel had at ReadAt, with the counts of that moment. An empty one tells nothing: whatever leaves
+	// then stays for now.
+	Found  ipvs.Snapshot
+	ReadAt time.Time
+}
 
 // ServerState says what became of a server.
 type ServerState struct {
 	Address netip.AddrPort
 	Present bool // in the table under its own name
 	Weight  int  // effective; 0 when not present
+	Leaving bool // present with weight 0 until its connections have ended
+	Kept    bool // failed, and in all the same for MinUp
+	Ramping bool // on the way to its weight
 }
 
 // ServiceState says what became of a service.
@@ -87,52 +118,86 @@ type ServiceState struct {
 	State      State
 	LiveWeight int           // sum over live servers
 	Servers    []ServerState // in the order of the input
+	Others     []ServerState // what leaves that is no server of the input, by address
 }
 
 // Output is the wanted table and what to show about it, in the order of the input.
 type Output struct {
 	Table    ipvs.Table
 	Services []ServiceState
+	After    Memory
+	Leaving  int       // entries that leave: to be planned again with counts soon
+	Next     time.Time // when the same input gives another table; zero: never
 }
 
 // Desired returns the table for the input.
 func Desired(in Input) Output {
-	out := Output{Table: make(ipvs.Table, len(in.Services)), Services: make([]ServiceState, 0, len(in.Services))}
-	for _, s := range in.Services {
-		out.Services = append(out.Services, service(out.Table, s))
+	p := planner{in: &in, out: Output{
+		Table: make(ipvs.Table, len(in.Services)), Services: make([]ServiceState, 0, len(in.Services)),
+	}}
+	for i := range in.Services {
+		p.out.Services = append(p.out.Services, p.service(&in.Services[i]))
 	}
-	return out
+	p.out.After.table = p.out.Table
+	return p.out
 }
 
-func service(table ipvs.Table, s Service) ServiceState {
+// planner is one plan in the making.
+type planner struct {
+	in  *Input
+	out Output
+}
+
+// wake has the plan made again at t, if it is not to be made earlier anyway.
+func (p *planner) wake(t time.Time) {
+	if p.out.Next.IsZero() || t.Before(p.out.Next) {
+		p.out.Next = t
+	}
+}
+
+func (p *planner) service(s *Service) ServiceState {
 	st := ServiceState{Key: s.Key, Servers: make([]ServerState, 0, len(s.Servers))}
-	for _, r := range s.Servers {
-		if r.Health != Down {
-			st.LiveWeight += r.Weight
+	kept := floor(s)
+	live := func(i int) bool {
+		r := &s.Servers[i]
+		return r.Drain == nil && (r.Health != Down || kept != nil && kept[i])
+	}
+	for i := range s.Servers {
+		if live(i) {
+			st.LiveWeight += s.Servers[i].Weight
 		}
 	}
 	st.State = s.state(st.LiveWeight)
+	table := p.out.Table
 	if s.Standby {
 		table = ipvs.Table{}
 	}
 	table.AddService(s.Service)
-	for _, r := range s.Servers {
-		weight, present := effective(r, st.State)
-		if present {
-			table.AddDestination(s.Key, ipvs.Destination{Address: plain(r.Address), Method: r.Method, Weight: weight})
+	for i := range s.Servers {
+		r := &s.Servers[i]
+		now := ServerState{Address: r.Address, Kept: live(i) && r.Health == Down}
+		now.Weight, now.Present = s.effective(r, live(i), st.State)
+		if now.Weight > 0 {
+			now.Weight, now.Ramping = p.ramp(s, r)
 		}
-		st.Servers = append(st.Servers, ServerState{Address: r.Address, Present: present, Weight: weight})
+		if now.Present {
+			table.AddDestination(s.Key, ipvs.Destination{Address: plain(r.Address), Method: r.Method, Weight: now.Weight})
+		}
+		st.Servers = append(st.Servers, now)
 	}
 	s.addSorry(table, st.State)
+	p.leave(s, &st)
 	return st
 }
 
-// effective returns the weight of a server, and whether it is in the table, in a service of the given state.
-func effective(r Server, state State) (weight int, present bool) {
-	switch live := r.Health != Down; {
+// effective returns the full weight of a server, and whether it is in the table, in a service of the given state.
+func (s *Service) effective(r *Server, live bool, state State) (weight int, present bool) {
+	switch {
+	case r.Drain != nil:
+		return 0, false
 	case live && state != StateSorry:
 		return r.Weight, true
-	case live && r.Weight == 0, r.Inhibit:
+	case live && (r.Weight == 0 || r.Inhibit), r.Inhibit && s.Protocol != ipvs.UDP:
 		return 0, true
 	}
 	return 0, false

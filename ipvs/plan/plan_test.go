@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"pgregory.net/rapid"
@@ -20,11 +21,20 @@ import (
 //	health ADDRESS:PORT=up|down|unknown …
 //	weight ADDRESS:PORT=N …
 //	set [quorum=N] [hysteresis=N] [sorry=ADDRESS:PORT|none] [sorry_inhibit=true|false] [standby=true|false]
+//	set [min_up=SHARE] [drain_max=TIME] [protocol=tcp|udp]
+//	drain ADDRESS:PORT=forever|TIME|off …
+//	pass-time TIME
+//	count [ADDRESS:PORT=ACTIVE+INACTIVE …]    the kernel's table is read, with these connections
+//	restart                                   what is known is forgotten, but for the kernel's table
 //
-// Each prints the operations from the table before to the one after, then the state.
+// Servers have more words: "drain_failed", "slow_start=TIME". Each command prints the operations from the table before to
+// the one after, then the state: "ADDRESS=WEIGHT", with "leaving", "kept" or "ramping".
 type scenario struct {
 	service plan.Service
 	table   ipvs.Table
+	memory  plan.Memory
+	now     time.Time
+	found   ipvs.Snapshot
 }
 
 func TestScenarios(t *testing.T) {
@@ -35,9 +45,10 @@ func TestScenarios(t *testing.T) {
 }
 
 func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
+	s.found = ipvs.Snapshot{}
 	switch d.Cmd {
 	case "service":
-		s.table = ipvs.Table{}
+		*s = scenario{table: ipvs.Table{}, now: time.Unix(0, 0)}
 		s.service = plan.Service{Service: ipvs.Service{
 			Key: ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")), Scheduler: "wlc"}}
 		s.set(t, d)
@@ -48,8 +59,24 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 		s.set(t, d)
 	case "health":
 		s.each(t, d, func(r *plan.Server, v string) {
-			r.Health = map[string]plan.Health{"up": plan.Up, "down": plan.Down, "unknown": plan.Unknown}[v]
+			r.Health, r.Since = map[string]plan.Health{"up": plan.Up, "down": plan.Down, "unknown": plan.Unknown}[v], s.now
 		})
+	case "drain":
+		s.each(t, d, func(r *plan.Server, v string) { r.Drain = s.drain(t, v) })
+	case "pass-time":
+		s.now = s.now.Add(span(t, d.CmdArgs[0].Key))
+	case "count":
+		s.found = ipvs.Snapshot{Table: s.table.Clone(), Connections: map[ipvs.Target]ipvs.Connections{}}
+		for a := range s.table[s.service.Key].Destinations {
+			s.found.Connections[ipvs.Target{Service: s.service.Key, Destination: a}] = ipvs.Connections{}
+		}
+		for _, a := range d.CmdArgs {
+			active, inactive, _ := strings.Cut(a.SingleVal(t), "+")
+			s.found.Connections[ipvs.Target{Service: s.service.Key, Destination: netip.MustParseAddrPort(a.Key)}] = ipvs.Connections{
+				Active: uint32(number(t, active)), Inactive: uint32(number(t, inactive))}
+		}
+	case "restart":
+		s.memory = plan.Remember(s.table)
 	case "weight":
 		s.each(t, d, func(r *plan.Server, v string) { r.Weight = number(t, v) })
 	default:
@@ -61,6 +88,16 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 func (s *scenario) set(t *testing.T, d *datadriven.TestData) {
 	for _, a := range d.CmdArgs {
 		switch v := a.SingleVal(t); a.Key {
+		case "min_up":
+			share, err := strconv.ParseFloat(v, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.service.MinUp = share
+		case "drain_max":
+			s.service.DrainMax = span(t, v)
+		case "protocol":
+			s.service.Key = ipvs.AddressKey(map[string]ipvs.Protocol{"tcp": ipvs.TCP, "udp": ipvs.UDP}[v], s.service.Address)
 		case "quorum":
 			s.service.Quorum = number(t, v)
 		case "sorry":
@@ -96,7 +133,8 @@ func (s *scenario) each(t *testing.T, d *datadriven.TestData, f func(*plan.Serve
 }
 
 func (s *scenario) step() string {
-	out := plan.Desired(plan.Input{Services: []plan.Service{s.service}})
+	out := plan.Desired(plan.Input{Services: []plan.Service{s.service}, Now: s.now, Before: s.memory, Found: s.found, ReadAt: s.now.Add(time.Nanosecond)})
+	s.memory = out.After
 	var b strings.Builder
 	for _, op := range ipvs.Diff(s.table, out.Table, func(ipvs.Key) bool { return true }) {
 		fmt.Fprintln(&b, strings.TrimPrefix(op.String(), "ipvsadm "))
@@ -105,14 +143,42 @@ func (s *scenario) step() string {
 	st := out.Services[0]
 	s.service.WasUp = st.State == plan.StateUp
 	fmt.Fprintf(&b, "%s, live weight %d:", st.State, st.LiveWeight)
-	for _, r := range st.Servers {
-		if r.Present {
+	for _, r := range append(st.Servers, st.Others...) {
+		switch {
+		case r.Present:
 			fmt.Fprintf(&b, " %s=%d", r.Address, r.Weight)
-		} else {
+		default:
 			fmt.Fprintf(&b, " %s out", r.Address)
 		}
+		for word, on := range map[string]bool{" leaving": r.Leaving, " kept": r.Kept, " ramping": r.Ramping} {
+			if on {
+				b.WriteString(word)
+			}
+		}
 	}
-	return b.String() + "\n"
+	b.WriteString("\n")
+	if !out.Next.IsZero() {
+		fmt.Fprintf(&b, "again in %v\n", out.Next.Sub(s.now))
+	}
+	return b.String()
+}
+
+func (s *scenario) drain(t *testing.T, v string) *plan.Drain {
+	switch v {
+	case "off":
+		return nil
+	case "forever":
+		return &plan.Drain{}
+	}
+	return &plan.Drain{Until: s.now.Add(span(t, v))}
+}
+
+func span(t *testing.T, v string) time.Duration {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func parseServer(t *testing.T, line string) plan.Server {
@@ -121,8 +187,12 @@ func parseServer(t *testing.T, line string) plan.Server {
 	for _, w := range words[1:] {
 		if v, ok := strings.CutPrefix(w, "weight="); ok {
 			r.Weight = number(t, v)
+		} else if v, ok := strings.CutPrefix(w, "slow_start="); ok {
+			r.SlowStart = span(t, v)
 		} else if w == "inhibit" {
 			r.Inhibit = true
+		} else if w == "drain_failed" {
+			r.DrainFailed = true
 		} else {
 			t.Fatalf("unknown word %q in %q", w, line)
 		}

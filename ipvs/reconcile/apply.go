@@ -130,6 +130,7 @@ func (r *Reconciler) apply(ops []ipvs.Op, now time.Time) bool {
 		switch {
 		case err == nil:
 			r.state.kernel.Table.Apply(op)
+			delete(r.state.kernel.Connections, t) // the counts are of the time before
 			delete(r.state.failures, t)
 		case op.OnDestination() && failed[t.Service]: // only follows from the service's own failure
 		default:

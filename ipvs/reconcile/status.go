@@ -22,6 +22,7 @@ type Failure struct {
 // Status is what the reconciler knows.
 type Status struct {
 	// Kernel holds our services as last read, with every change acknowledged since; its Table is nil before the first read.
+	// What was changed since has no connection counts until the next read.
 	Kernel ipvs.Snapshot
 	// Failures, by target, are changes that the kernel refused, and removals that wait for one of these.
 	Failures  map[ipvs.Target]Failure

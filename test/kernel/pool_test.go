@@ -29,6 +29,7 @@ func TestPool(t *testing.T) {
 		service(on(quorumPort, "rr", "DR", fmt.Sprintf("quorum = 2\nsorry_server = \"10.9.0.13:%d\"", quorumPort)), two(quorumPort)...),
 		service(on(downPort, "rr", "DR", ""), two(downPort)...),
 	))
+	shortFinish(s.d[0])
 	t.Run("sorry server", func(t *testing.T) { testSorry(t, s, s.serve(sorryPort, 3)) })
 	t.Run("inhibit on failure", func(t *testing.T) { testInhibit(t, s, s.serve(inhibitPort, 2)) })
 	t.Run("quorum", func(t *testing.T) { testQuorum(t, s, s.serve(quorumPort, 3)) })
@@ -110,16 +111,15 @@ func testSorry(t *testing.T, s *site, servers []*lab.Server) {
 		time.Sleep(300 * time.Millisecond)
 	}
 	spans := deaths
-	for i, want := range []map[string]int{ports(sorryPort, 1), ports(sorryPort, 1, 1)} {
+	// What the sorry server has open goes on when others are back.
+	held := s.cl.Open(at(vipA(), sorryPort), 1, 1, patience)
+	for i, want := range []map[string]int{ports(sorryPort, 1, -1, 0), ports(sorryPort, 1, 1, 0)} {
 		servers[i].SetMode(lab.Answer)
 		back := d.WaitWeights(backWithin, name(sorryPort), want)
 		t.Logf("death %v, out %v, back %v", deaths[i].from.Sub(deaths[0].from), deaths[i].to.Sub(deaths[0].from), back.Sub(deaths[0].from))
-		if i == 0 {
-			// What the sorry server has open when it is removed is lost with it.
-			spans = append(spans, span{back, back})
-		}
-		time.Sleep(300 * time.Millisecond)
+		s.talk(t, held, "r3", 300*time.Millisecond)
 	}
+	hangUp(held)
 	attempts := clients()
 	onlyWithin(t, attempts, spans...)
 	n, samples, err := empty()
@@ -160,11 +160,15 @@ func testInhibit(t *testing.T, s *site, servers []*lab.Server) {
 func testQuorum(t *testing.T, s *site, servers []*lab.Server) {
 	d := s.d[0]
 	d.WaitWeights(5*time.Second, name(quorumPort), ports(quorumPort, 1, 1))
+	open := s.openAt(t, quorumPort, "r1")
 	servers[1].Kill()
-	d.WaitWeights(outWithin, name(quorumPort), ports(quorumPort, -1, -1, 1)) // r1 alone is no quorum
+	d.WaitWeights(outWithin, name(quorumPort), ports(quorumPort, 0, -1, 1)) // r1 alone is no quorum
 	s.spread(t, at(vipA(), quorumPort), 10, "r3")
+	s.talk(t, open, "r1", time.Second) // but its connections go on
 	servers[1].SetMode(lab.Answer)
-	d.WaitWeights(backWithin, name(quorumPort), ports(quorumPort, 1, 1))
+	d.WaitWeights(backWithin+countedWithin, name(quorumPort), ports(quorumPort, 1, 1))
+	s.talk(t, open, "r1", time.Second)
+	hangUp(open)
 	s.spread(t, at(vipA(), quorumPort), 10, "r1", "r2")
 }
 

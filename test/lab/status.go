@@ -68,6 +68,7 @@ type RealServerStatus struct {
 	EffectiveWeight     int    `json:"effective_weight"`
 	ActiveConnections   int    `json:"active_connections"`
 	InactiveConnections int    `json:"inactive_connections"`
+	Configured          bool   `json:"configured"`
 	Checks              []struct {
 		Type      string    `json:"type"`
 		Healthy   bool      `json:"healthy"`

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vipd/cmd/internal/ipvsadvice"
 	"vipd/cmd/internal/netns"
 	"vipd/cmd/internal/script"
 	"vipd/conf"
@@ -33,6 +34,7 @@ func Machine(cfg *conf.Config) []string {
 	}
 	if len(cfg.VirtualServers) > 0 {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
+		out = append(out, ipvsadvice.Advice(cfg, ipvsSetting(cfg.Place), release())...)
 	}
 	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
 	out = append(out, expiry(cfg, time.Now())...)
@@ -249,6 +251,20 @@ func ipvsModules(cfg *conf.Config, root fs.FS) []string {
 		}
 	}
 	return out
+}
+
+// ipvsSetting reads net.ipv4.vs.NAME in the namespace of the table.
+func ipvsSetting(p conf.Place) func(string) string {
+	return func(name string) (value string) {
+		look := func() error { value = sysctl(os.DirFS("/"), "net/ipv4/vs/"+name); return nil }
+		if n := p.TableNamespace(); n != "" {
+			// Where it cannot be entered nothing is known, as namespaces says.
+			_ = netns.Do(netns.Path(n), look)
+			return value
+		}
+		_ = look() // it returns no error
+		return value
+	}
 }
 
 // moduleKnown reports whether the module is loaded, built in or on disk. Where

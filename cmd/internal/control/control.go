@@ -65,6 +65,8 @@ var ErrNotRunning = errors.New("vipd is not running")
 type Daemon interface {
 	Status(ctx context.Context) (*status.Status, error)
 	Reload(ctx context.Context) (string, error)
+	// Order does what an operator tells about real servers, and says what follows.
+	Order(ctx context.Context, o Order) (string, error)
 }
 
 // Listen makes the socket. A socket that a dead daemon left is removed; one that
@@ -142,7 +144,8 @@ func Serve(ctx context.Context, l net.Listener, d Daemon, log *zap.Logger) error
 		}
 		_, _ = io.WriteString(w, text)
 	})
-	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout, ErrorLog: errorLog}
+	mux.HandleFunc("POST /v1/order", func(w http.ResponseWriter, r *http.Request) { order(w, r, d) })
+	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout, ErrorLog: errorLog, ConnContext: withPeer}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
 	select {
@@ -175,18 +178,28 @@ func NewClient(path string) *Client {
 
 // Status asks for the daemon's status, as the JSON it sent.
 func (c *Client) Status(ctx context.Context) ([]byte, error) {
-	return c.call(ctx, http.MethodGet, "/v1/status")
+	return c.call(ctx, http.MethodGet, "/v1/status", nil)
+}
+
+// Order has the daemon do what is told about real servers, and returns what follows.
+func (c *Client) Order(ctx context.Context, o Order) (string, error) {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return "", fmt.Errorf("writing an order: %w", err)
+	}
+	b, err := c.call(ctx, http.MethodPost, "/v1/order", bytes.NewReader(body))
+	return string(b), err
 }
 
 // Reload asks the daemon to read its configuration again and returns what it
 // changed. An error holds the diagnostics of a refused configuration.
 func (c *Client) Reload(ctx context.Context) (string, error) {
-	b, err := c.call(ctx, http.MethodPost, "/v1/reload")
+	b, err := c.call(ctx, http.MethodPost, "/v1/reload", nil)
 	return string(b), err
 }
 
-func (c *Client) call(ctx context.Context, method, path string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://vipd"+path, nil)
+func (c *Client) call(ctx context.Context, method, path string, send io.Reader) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://vipd"+path, send)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,12 @@ type silentDaemon struct{}
 
 func (silentDaemon) Status(context.Context) (*status.Status, error) { return &status.Status{}, nil }
 func (silentDaemon) Reload(context.Context) (string, error)         { return "", nil }
+func (silentDaemon) Order(_ context.Context, o Order) (string, error) {
+	if o.Server == "" {
+		return "", errors.New("no server")
+	}
+	return string(o.Action) + " " + o.Server + " by " + o.By, nil
+}
 
 // faultyListener fails for a moment, as accept does without a free descriptor.
 type faultyListener struct {

@@ -1,19 +1,23 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
+	"vipd/cmd/internal/override"
 	"vipd/conf"
 	"vipd/healthcheck"
 	"vipd/healthcheck/run"
 	"vipd/ipvs"
 	"vipd/ipvs/plan"
+	"vipd/ipvs/reconcile"
 )
 
 // checkRunner is what the balancer needs of the check scheduler.
@@ -25,6 +29,7 @@ type checkRunner interface {
 // tableKeeper is what the balancer needs of the IPVS reconciler.
 type tableKeeper interface {
 	Set(ipvs.Table)
+	Refresh(context.Context) (reconcile.Status, error)
 }
 
 // balancer joins configuration and health into the wanted IPVS table: every
@@ -45,9 +50,10 @@ type balancer struct {
 	states   map[ipvs.Key]plan.State // as last logged
 	wereUp   map[ipvs.Key]bool       // services that a crashed daemon had UP
 	told     map[serverID]healthcheck.Verdict
-	ended    bool // Omega was called: nothing is acted on any more
-	tellNew  bool // a new server is an event, too
-	alerts   *alerts
+	gentle
+	ended   bool // Omega was called: nothing is acted on any more
+	tellNew bool // a new server is an event, too
+	alerts  *alerts
 }
 
 // balancedService is one virtual server with the check keys of its servers.
@@ -57,6 +63,9 @@ type balancedService struct {
 	run     serviceCommands
 	standby bool                  // not in the table (active_on)
 	held    []healthcheck.Verdict // of the servers while checks do not run (ha_suspend); nil: they do
+	// gone are servers that the configuration no longer has and that have connections; they
+	// are the last ones of conf's copy.
+	gone map[netip.AddrPort]departure
 }
 
 // verdict joins the checks of a server.
@@ -73,7 +82,7 @@ type serverID struct {
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}}
+	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}, gentle: newGentle()}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -96,15 +105,20 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	}
 	b.found = nil
 	b.places.Watch(servers)
-	return b.configure(servers, old)
+	if err := b.configure(servers, old); err != nil {
+		return err
+	}
+	b.dropOverrides()
+	return nil
 }
 
 // configure makes the checks of servers, whose verdicts were old, and the table. Called with mu held.
-func (b *balancer) configure(servers []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
+func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
+	servers, gone := b.withGone(configured)
 	checks := newShared(b.checks.Snapshot())
 	services := make([]balancedService, 0, len(servers))
 	for i := range servers {
-		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i])}
+		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
 		s.standby = b.places.standby(s.conf)
 		key := serviceKey(s.conf)
 		if b.places.suspended(s.conf) {
@@ -137,9 +151,9 @@ func (b *balancer) configure(servers []conf.VirtualServer, old map[serverID]heal
 		return fmt.Errorf("configuring health checks: %w", err)
 	}
 	left := b.services
-	b.servers, b.services = servers, services
+	b.servers, b.services = configured, services
 	b.tellGone(left)
-	b.apply(b.checks.Snapshot())
+	b.apply(b.checks.Snapshot(), reconcile.Status{})
 	return nil
 }
 
@@ -157,7 +171,7 @@ func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]hea
 	for i := range v.RealServers {
 		r := &v.RealServers[i]
 		switch dest, ok := pool.Destinations[r.Address]; {
-		case r.Weight == 0:
+		case r.Weight == 0 || b.told0(key, r.Address):
 		case !ok || dest.Weight == 0:
 			verdicts[serverID{key, r.Address}] = healthcheck.Down
 		case alpha(r): // it had passed
@@ -170,17 +184,22 @@ func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]hea
 func (b *balancer) HealthChanged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
-		b.apply(b.checks.Snapshot())
+	if b.ended {
+		return
 	}
+	b.apply(b.checks.Snapshot(), reconcile.Status{})
 }
 
-// apply hands the wanted table on and logs every service whose state changed.
-// Called with mu held.
-func (b *balancer) apply(snapshot map[string]run.Status) {
-	out := b.plan(snapshot)
+// apply hands the wanted table on and logs every service whose state changed. found
+// is the kernel's table with counts, if it was just read. Called with mu held.
+func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status) {
+	verdicts := b.verdicts(snapshot)
+	b.failedSince(verdicts)
+	out := b.plan(snapshot, found)
+	b.remember(out)
+	b.nudge()
 	b.table.Set(out.Table)
-	b.tellServers(b.verdicts(snapshot), snapshot)
+	b.tellServers(verdicts, snapshot)
 	states := make(map[ipvs.Key]plan.State, len(out.Services))
 	for i, s := range out.Services {
 		states[s.Key] = s.State
@@ -210,15 +229,22 @@ func (b *balancer) verdicts(snapshot map[string]run.Status) map[serverID]healthc
 	return out
 }
 
-func (b *balancer) plan(snapshot map[string]run.Status) plan.Output {
-	in := plan.Input{Services: make([]plan.Service, 0, len(b.services))}
+func (b *balancer) plan(snapshot map[string]run.Status, found reconcile.Status) plan.Output {
+	in := plan.Input{
+		Services: make([]plan.Service, 0, len(b.services)), Now: time.Now(), Before: b.memory,
+		Found: found.Kernel, ReadAt: found.LastRead,
+	}
 	for _, s := range b.services {
 		p := planService(s.conf)
 		p.Standby = s.standby
 		before, known := b.states[p.Key]
 		p.WasUp = known && before == plan.StateUp || b.wereUp[p.Key]
 		for i := range p.Servers {
-			p.Servers[i].Health = health(s.verdict(i, snapshot))
+			r := &p.Servers[i]
+			r.Health = health(s.verdict(i, snapshot))
+			r.Since = b.since[serverID{p.Key, r.Address}]
+			r.DrainFailed = r.DrainFailed || inheritedOnly(s.keys[i], snapshot)
+			b.tell(&s, p.Key, r)
 		}
 		in.Services = append(in.Services, p)
 	}
@@ -231,13 +257,19 @@ type view struct {
 	services []balancedService
 	plan     plan.Output
 	checks   map[string]run.Status
+	told     []override.Record
+	since    plan.Memory // what leaves, since when
+	problem  string      // with what servers were told
 }
 
 func (b *balancer) View() view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	snapshot := b.checks.Snapshot()
-	return view{services: slices.Clone(b.services), plan: b.plan(snapshot), checks: snapshot}
+	return view{
+		services: slices.Clone(b.services), plan: b.plan(snapshot, reconcile.Status{}), checks: snapshot,
+		told: slices.Clone(b.overrides), since: b.memory, problem: b.problem,
+	}
 }
 
 // verdict joins the checks of one server: it is up only when every check

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"vipd/healthcheck"
 	"vipd/healthcheck/run"
 	"vipd/ipvs"
+	"vipd/ipvs/reconcile"
 )
 
 // fakeChecks stands for the scheduler: verdicts are set by hand, a new key
@@ -57,9 +60,23 @@ func (f *fakeChecks) keys() []string {
 	return keys
 }
 
-type fakeTable struct{ want ipvs.Table }
+type fakeTable struct {
+	mu     sync.Mutex
+	want   ipvs.Table
+	counts map[ipvs.Target]ipvs.Connections
+}
 
-func (f *fakeTable) Set(t ipvs.Table) { f.want = t }
+func (f *fakeTable) Set(t ipvs.Table) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.want = t
+}
+
+func (f *fakeTable) Refresh(context.Context) (reconcile.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return reconcile.Status{Kernel: ipvs.Snapshot{Table: f.want, Connections: f.counts}, LastRead: time.Now()}, nil
+}
 
 func server(port uint16) conf.VirtualServer {
 	r := func(last byte) conf.RealServer {

@@ -162,7 +162,7 @@ func planService(v *conf.VirtualServer) plan.Service {
 			Key: serviceKey(v), Scheduler: v.Scheduler,
 			Persistence: v.Persistence, Granularity: v.Granularity,
 		},
-		Quorum: v.Quorum, Hysteresis: v.Hysteresis,
+		Quorum: v.Quorum, Hysteresis: v.Hysteresis, MinUp: v.MinUp, DrainMax: v.DrainMax,
 	}
 	if v.Survive == "mh" {
 		out.Flags |= ipvs.FlagSched2 // mh-port
@@ -174,6 +174,7 @@ func planService(v *conf.VirtualServer) plan.Service {
 		r := &v.RealServers[i]
 		out.Servers = append(out.Servers, plan.Server{
 			Address: r.Address, Method: methods[r.Method], Weight: r.Weight, Inhibit: r.Inhibit,
+			DrainFailed: r.DrainFailed, SlowStart: r.SlowStart,
 		})
 	}
 	return out

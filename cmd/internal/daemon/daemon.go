@@ -29,6 +29,7 @@ import (
 	"vipd/healthcheck/run"
 	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
+	ipvsctl "vipd/ipvs/sysctl"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
@@ -97,6 +98,8 @@ type Daemon struct {
 	feed      *feed
 	settings  *sysctl.Keeper
 	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
+
+	ipvsSettings *ipvsctl.Keeper
 
 	reloader
 	config configState
@@ -231,10 +234,12 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.processes = track.NewProcesses(d.router.TrackProcess, log)
 	d.processes.First(home.first)
 	d.ipvs = home.kernel()
+	d.ipvsSettings = ipvsctl.New(ipvsctl.Dir, filepath.Join(d.opts.StateDir, "ipvs-sysctls.json"), home.inside)
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts, d.balance.run, d.balance.places = d.observer.alerts, d.notify, d.places
+	d.balance.Recall(filepath.Join(d.opts.StateDir, "overrides.json"))
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
 	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine, places: d.places}
 	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
@@ -302,7 +307,7 @@ func (d *Daemon) sweep(cfg *conf.Config) error {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run, d.survival.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run, d.survival.Run, d.balance.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}
@@ -313,6 +318,7 @@ func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config
 		// reports why.
 		if found, err := d.ipvs.Read(); err == nil {
 			d.balance.Found(found.Table)
+			d.balance.Took(found.Table)
 		}
 	}
 	if cfg.Global.Flush {
@@ -362,6 +368,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
+	d.settleIPVS(cfg)
 	d.survival.Configure(cfg)
 	d.balance.Tell(cfg.Global.ServersAtStart)
 	d.balance.Commands(cfg.Global)

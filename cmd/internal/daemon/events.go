@@ -186,7 +186,7 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 				}
 			}
 			now := verdicts[id]
-			if now == healthcheck.Unknown {
+			if now == healthcheck.Unknown || s.going(r.Address) || b.quiet(id) {
 				now = before
 			}
 			verdicts[id] = now

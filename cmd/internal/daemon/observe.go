@@ -20,6 +20,7 @@ import (
 	"vipd/healthcheck"
 	"vipd/healthcheck/run"
 	"vipd/ipvs"
+	"vipd/ipvs/reconcile"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
@@ -267,6 +268,8 @@ func (u unchecked) Snapshot() map[string]run.Status { return u }
 type kept struct{ table ipvs.Table }
 
 func (k *kept) Set(t ipvs.Table) { k.table = t }
+
+func (k *kept) Refresh(context.Context) (reconcile.Status, error) { return reconcile.Status{}, nil }
 
 // wanted is the table that vipd would make at its start, where the kernel has found:
 // servers that keepalived has taken out are down, all others good.

@@ -77,15 +77,15 @@ func (b *balancer) runCommand(key ipvs.Key, state string, c upDownCommands, up b
 // without omega. Called with mu held.
 func (b *balancer) tellGone(old []balancedService) {
 	stay := map[serverID]bool{}
-	for i := range b.services {
-		key := serviceKey(b.services[i].conf)
+	for i := range b.servers { // what only ends its connections has gone, too
+		key := serviceKey(&b.servers[i])
 		stay[serverID{service: key}] = true
-		for _, r := range b.services[i].conf.RealServers {
+		for _, r := range b.servers[i].RealServers {
 			stay[serverID{key, r.Address}] = true
 		}
 	}
 	for i := range old {
-		b.tellEnd(&old[i], func(id serverID) bool { return !stay[id] })
+		b.tellEnd(&old[i], func(id serverID) bool { return !stay[id] && !old[i].going(id.address) })
 	}
 }
 
@@ -99,7 +99,7 @@ func (b *balancer) Omega() {
 	b.ended = true
 	for i := range b.services {
 		if b.services[i].conf.Omega {
-			b.tellEnd(&b.services[i], func(serverID) bool { return true })
+			b.tellEnd(&b.services[i], func(id serverID) bool { return !b.services[i].going(id.address) })
 		}
 	}
 }

@@ -57,6 +57,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 		s.Alarms = append(s.Alarms, "IPVS: "+err.Error())
 	}
 	d.virtualServers(s, table)
+	d.settingStates(s, cfg)
 	d.counters(s, table)
 	d.survival.Status(s, cfg, &table)
 	d.fifoStates(s)
@@ -72,7 +73,7 @@ func newStatus(opts *Options, started time.Time, cfg *conf.Config) *status.Statu
 		StaticAddresses: []status.Address{}, StaticRoutes: []status.Path{}, StaticRules: []status.Path{},
 		Alarms: []string{}, Instances: []status.Instance{}, SyncGroups: []status.SyncGroup{}, Scripts: []status.Script{},
 		TrackFiles: []status.TrackFile{}, TrackProcesses: []status.TrackProcess{},
-		VirtualServers: []status.VirtualServer{}, Counters: map[string]int64{},
+		VirtualServers: []status.VirtualServer{}, IPVSSettings: []status.Setting{}, Counters: map[string]int64{},
 	}
 }
 
@@ -181,9 +182,15 @@ func (d *Daemon) scriptStates(s *status.Status) {
 
 func (d *Daemon) virtualServers(s *status.Status, table reconcile.Status) {
 	v := d.balance.View()
+	if v.problem != "" {
+		s.Alarms = append(s.Alarms, v.problem)
+	}
 	for i, b := range v.services {
 		out := serviceStatus(b, v, i, table)
 		for _, r := range out.RealServers {
+			if r.Kept {
+				s.Alarms = append(s.Alarms, fmt.Sprintf("%s %s: its check fails, and it takes connections all the same: min_up leaves no more servers out", out.Service, r.Address))
+			}
 			for _, c := range r.Checks {
 				if c.Alarm != "" {
 					s.Alarms = append(s.Alarms, fmt.Sprintf("%s %s %s: %s", out.Service, r.Address, c.Type, c.Alarm))
@@ -218,6 +225,7 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 			State: serverState(b.verdict(j, v.checks)), Checks: []status.Check{},
 		}
 		fillKernel(&rs, r.Address, key, pool, table)
+		fillGentle(&rs, &b, v, key, r, p.Servers[j])
 		for k := range r.Checks {
 			rs.Checks = append(rs.Checks, checkStatus(&r.Checks[k], v.checks[b.keys[j][k]]))
 		}
@@ -225,10 +233,13 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 	}
 	if sorry := b.conf.Sorry; sorry != nil && (p.State == plan.StateSorry || sorryStays(b.conf)) {
 		rs := status.RealServer{
-			Address: sorry.Address.String(), Method: sorry.Method, Weight: sorryWeight(p.State), State: "UP", Sorry: true, Checks: []status.Check{},
+			Address: sorry.Address.String(), Method: sorry.Method, Weight: sorryWeight(p.State), State: "UP", Sorry: true, Configured: true, Checks: []status.Check{},
 		}
 		fillKernel(&rs, sorry.Address, key, pool, table)
 		out.RealServers = append(out.RealServers, rs)
+	}
+	for _, o := range p.Others {
+		out.RealServers = append(out.RealServers, otherStatus(&b, v, key, o.Address, pool, table))
 	}
 	return out
 }

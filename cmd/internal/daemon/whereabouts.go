@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"vipd/conf"
+	"vipd/ipvs/reconcile"
 	"vipd/vrrp/host"
 )
 
@@ -205,6 +206,6 @@ func (b *balancer) Moved() {
 		for i := range b.services {
 			b.services[i].standby = b.places.standby(b.services[i].conf)
 		}
-		b.apply(b.checks.Snapshot())
+		b.apply(b.checks.Snapshot(), reconcile.Status{})
 	}
 }

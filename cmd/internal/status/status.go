@@ -29,6 +29,8 @@ type Status struct {
 	VirtualServers  []VirtualServer  `json:"virtual_servers"`
 	IPVS            *IPVS            `json:"ipvs,omitempty"`
 	Sync            *ConnectionSync  `json:"connection_sync,omitempty"`
+	IPVSSettings    []Setting        `json:"ipvs_sysctl"`
+	Advice          []string         `json:"advice,omitempty"` // what the kernel's settings keep from being as promised
 	Counters        map[string]int64 `json:"counters"`
 }
 
@@ -190,6 +192,31 @@ type RealServer struct {
 	InactiveConnections int     `json:"inactive_connections"`
 	Error               string  `json:"error,omitempty"`
 	Checks              []Check `json:"checks"`
+
+	Configured bool       `json:"configured"`             // false: it is only on its way out
+	Leaving    bool       `json:"leaving,omitempty"`      // weight 0 until its connections have ended
+	Since      time.Time  `json:"leaving_since,omitzero"` // of that
+	Until      time.Time  `json:"leaving_until,omitzero"` // it goes then at the latest; absent: no limit
+	Kept       bool       `json:"kept,omitempty"`         // failed, and in all the same for min_up
+	Ramping    bool       `json:"ramping,omitempty"`      // on the way to its weight (slow_start)
+	Overrides  []Override `json:"overrides,omitempty"`
+}
+
+// Setting is one kernel setting that the configuration asks for.
+type Setting struct {
+	Name  string `json:"name"`
+	Want  string `json:"want"`
+	Value string `json:"value"` // what the kernel has; "" when it cannot be read
+	Error string `json:"error,omitempty"`
+}
+
+// Override is what an operator told about a server.
+type Override struct {
+	Kind   string    `json:"kind"`             // drain, maintenance, weight
+	Weight *int      `json:"weight,omitempty"` // of kind weight
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+	Until  time.Time `json:"until,omitzero"` // it goes then at the latest; absent: no limit
 }
 
 // Check is the last result of one checker.

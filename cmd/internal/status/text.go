@@ -30,6 +30,9 @@ func (s *Status) WriteText(w io.Writer, now time.Time) error {
 	for _, a := range s.Alarms {
 		fmt.Fprintf(w, "ALARM: %s\n", a)
 	}
+	for _, a := range s.Advice {
+		fmt.Fprintf(w, "NOTE: %s\n", a)
+	}
 	if len(s.Instances) > 0 {
 		if err := s.writeInstances(w, now); err != nil {
 			return err
@@ -216,7 +219,48 @@ func (v *VirtualServer) write(w io.Writer, now time.Time) error {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Address, r.Method, state, weight(r),
 			r.ActiveConnections, r.InactiveConnections, lastCheck(r, now))
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, r := range v.RealServers {
+		r.writeNotes(w, now)
+	}
+	return nil
+}
+
+// writeNotes says why a server is not as configured.
+func (r *RealServer) writeNotes(w io.Writer, now time.Time) {
+	say := func(format string, args ...any) {
+		fmt.Fprintf(w, "  %s: "+format+"\n", append([]any{r.Address}, args...)...)
+	}
+	for _, o := range r.Overrides {
+		what := o.Kind
+		if o.Weight != nil {
+			what = fmt.Sprintf("weight %d", *o.Weight)
+		}
+		say("%s by %s %s ago%s", what, o.By, age(now, o.At), until(o.Until))
+	}
+	switch {
+	case r.Leaving && !r.Configured:
+		say("configured no more; ends its connections since %s%s", age(now, r.Since), until(r.Until))
+	case r.Leaving:
+		say("ends its connections since %s%s", age(now, r.Since), until(r.Until))
+	case len(r.Overrides) > 0 && !r.Present && (r.State == "DRAINING" || r.State == "MAINTENANCE"):
+		say("drained: it is out of the kernel's table")
+	}
+	if r.Kept {
+		say("FAILED, and stays in for min_up")
+	}
+	if r.Ramping {
+		say("on the way to its weight (slow_start)")
+	}
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", at most until " + t.Local().Format("2006-01-02 15:04:05")
 }
 
 func weight(r RealServer) string {

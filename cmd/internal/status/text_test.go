@@ -157,3 +157,41 @@ route blackhole 10.3.0.0/16         static    yes
 		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+// TestWriteGentle: what servers were told, and how they leave and return.
+func TestWriteGentle(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	nine := 9
+	v := VirtualServer{Name: "web", Service: "tcp 10.9.0.100:80", Scheduler: "rr", State: "UP", Present: true, RealServers: []RealServer{
+		{Address: "10.0.0.1:80", Method: "DR", State: "DRAINING", Weight: 1, Present: true, Configured: true, Leaving: true, ActiveConnections: 3, Since: now.Add(-time.Minute),
+			Until: now.Add(time.Hour), Overrides: []Override{{Kind: "drain", By: "alice (as root)", At: now.Add(-time.Minute), Until: now.Add(time.Hour)}}},
+		{Address: "10.0.0.2:80", Method: "DR", State: "MAINTENANCE", Weight: 1, Configured: true, Overrides: []Override{{Kind: "maintenance", By: "root", At: now.Add(-time.Hour)}}},
+		{Address: "10.0.0.3:80", Method: "DR", State: "UP", Weight: 1, EffectiveWeight: 9, Present: true, Configured: true, Ramping: true, Overrides: []Override{{Kind: "weight", Weight: &nine, By: "root", At: now}}},
+		{Address: "10.0.0.4:80", Method: "DR", State: "DOWN", Weight: 1, EffectiveWeight: 1, Present: true, Configured: true, Kept: true},
+		{Address: "10.0.0.5:80", Method: "DR", State: "DRAINING", Weight: 1, Present: true, Leaving: true, Since: now.Add(-time.Second)},
+	}}
+	var b strings.Builder
+	if err := v.write(&b, now); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+tcp 10.9.0.100:80  rr  UP  1 of 5 servers up  (web)
+  SERVER       METHOD  STATE        WEIGHT    ACTIVE  INACTIVE  LAST CHECK
+  10.0.0.1:80  DR      DRAINING     0 (of 1)  3       0         
+  10.0.0.2:80  DR      MAINTENANCE  out       0       0         
+  10.0.0.3:80  DR      UP           9 (of 1)  0       0         
+  10.0.0.4:80  DR      DOWN         1         0       0         
+  10.0.0.5:80  DR      DRAINING     0 (of 1)  0       0         
+  10.0.0.1:80: drain by alice (as root) 1m0s ago, at most until 2026-01-02 04:04:05
+  10.0.0.1:80: ends its connections since 1m0s, at most until 2026-01-02 04:04:05
+  10.0.0.2:80: maintenance by root 1h0m0s ago
+  10.0.0.2:80: drained: it is out of the kernel's table
+  10.0.0.3:80: weight 9 by root 0s ago
+  10.0.0.3:80: on the way to its weight (slow_start)
+  10.0.0.4:80: FAILED, and stays in for min_up
+  10.0.0.5:80: configured no more; ends its connections since 1s
+`
+	if b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
+}

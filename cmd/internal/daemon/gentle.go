@@ -1,0 +1,261 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"vipd/cmd/internal/override"
+	"vipd/conf"
+	"vipd/healthcheck"
+	"vipd/healthcheck/run"
+	"vipd/ipvs"
+	"vipd/ipvs/plan"
+	"vipd/ipvs/reconcile"
+)
+
+const (
+	// countEvery is the time between two readings of connection counts while servers leave.
+	countEvery = time.Second
+	// countShare is how many times longer than a reading the pause after it is at least.
+	countShare = 10
+)
+
+// gentle is the part of the balancer that lets servers leave and return. It is guarded
+// by the balancer's mutex.
+type gentle struct {
+	memory    plan.Memory
+	next      time.Time // when the plan changes by itself; zero: never
+	leaving   int
+	since     map[serverID]time.Time // of failed servers, when they did
+	kept      map[serverID]bool      // failed servers that stay in, as last logged
+	overrides []override.Record
+	file      string // that keeps them; "": none
+	problem   string // with what was told before
+	wake      chan struct{}
+}
+
+func newGentle() gentle {
+	return gentle{since: map[serverID]time.Time{}, kept: map[serverID]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// departure is a server on its way out of the configuration.
+type departure struct {
+	since time.Time
+	until time.Time // zero: no limit
+}
+
+// going reports whether a server is configured no more and ends its connections.
+func (s *balancedService) going(a netip.AddrPort) bool {
+	_, ok := s.gone[a]
+	return ok
+}
+
+// Took tells, before the first Configure, what a predecessor left in the kernel: what is
+// not wanted of it leaves gently.
+func (b *balancer) Took(t ipvs.Table) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.memory = plan.Remember(t)
+}
+
+// nudge has Run look at what is to be done when. Called with mu held.
+func (b *balancer) nudge() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// remember keeps a plan for the next one, and says which failed servers stay in.
+// Called with mu held.
+func (b *balancer) remember(out plan.Output) {
+	b.memory, b.next, b.leaving = out.After, out.Next, out.Leaving
+	kept := map[serverID]bool{}
+	for _, s := range out.Services {
+		for _, r := range s.Servers {
+			id := serverID{s.Key, r.Address}
+			if r.Kept {
+				kept[id] = true
+			}
+			if r.Kept && !b.kept[id] {
+				b.log.Error("a failed server stays in: min_up leaves no more out", zap.String("service", s.Key.String()), zap.Stringer("dest", r.Address))
+			}
+			if !r.Kept && b.kept[id] {
+				b.log.Info("min_up keeps the server in no more", zap.String("service", s.Key.String()), zap.Stringer("dest", r.Address))
+			}
+		}
+	}
+	b.kept = kept
+}
+
+// failedSince notes when servers failed. Called with mu held.
+func (b *balancer) failedSince(verdicts map[serverID]healthcheck.Verdict) {
+	since := map[serverID]time.Time{}
+	for id, v := range verdicts {
+		if v != healthcheck.Down {
+			continue
+		}
+		at, known := b.since[id]
+		if !known {
+			at = time.Now()
+		}
+		since[id] = at
+	}
+	b.since = since
+}
+
+// withGone returns the servers of a configuration, with those that it no longer has and
+// that the kernel still does. Called with mu held.
+func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServer, []map[netip.AddrPort]departure) {
+	servers, gone := slices.Clone(configured), make([]map[netip.AddrPort]departure, len(configured))
+	for i := range servers {
+		v := &servers[i]
+		key := serviceKey(v)
+		j := slices.IndexFunc(b.services, func(s balancedService) bool { return serviceKey(s.conf) == key })
+		if j < 0 {
+			continue
+		}
+		old := b.services[j]
+		for _, r := range old.conf.RealServers {
+			if has(v, r.Address) || !b.memory.Wants(ipvs.Target{Service: key, Destination: r.Address}) {
+				continue
+			}
+			d, known := old.gone[r.Address]
+			if !known {
+				d.since = time.Now()
+				if v.DrainMax > 0 {
+					d.until = d.since.Add(v.DrainMax)
+				}
+				b.log.Info("a server that is configured no more ends its connections", zap.String("service", key.String()),
+					zap.Stringer("dest", r.Address), zap.Duration("drain_max", v.DrainMax))
+			}
+			if gone[i] == nil {
+				gone[i] = map[netip.AddrPort]departure{}
+			}
+			gone[i][r.Address] = d
+			v.RealServers = append(slices.Clip(v.RealServers), r)
+		}
+	}
+	return servers, gone
+}
+
+func has(v *conf.VirtualServer, a netip.AddrPort) bool {
+	return slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address == a })
+}
+
+// tell adds to a server what it was told. Called with mu held.
+func (b *balancer) tell(s *balancedService, key ipvs.Key, r *plan.Server) {
+	if d, gone := s.gone[r.Address]; gone {
+		r.Drain = &plan.Drain{Until: d.until}
+		return
+	}
+	for _, o := range b.toldOf(key, r.Address) {
+		switch {
+		case o.Kind == override.Weight:
+			r.Weight = o.Weight
+		case r.Drain == nil:
+			r.Drain = &plan.Drain{Until: o.Until}
+		case r.Drain.Until.IsZero() || !o.Until.IsZero() && o.Until.Before(r.Drain.Until):
+			r.Drain.Until = o.Until // of drain and maintenance the one that ends first
+		}
+	}
+}
+
+// inheritedOnly reports whether a server is down only because it was before a start or
+// a reload: its connections may be good, so it is not cut off before its own check says so.
+func inheritedOnly(keys []string, snapshot map[string]run.Status) bool {
+	for _, k := range keys {
+		if st := snapshot[k]; st.Known && !st.Healthy && !st.Inherited {
+			return false
+		}
+	}
+	return true
+}
+
+// Run makes the plan again when it changes by itself, and reads connection counts while
+// servers leave. It ends with ctx.
+func (b *balancer) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var counted time.Time // when counts were last read
+	var costs [3]time.Duration
+	every := countEvery
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-b.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		var found reconcile.Status
+		due := b.due(counted.Add(every))
+		if !due.IsZero() && !now.Before(due) && b.leaves() {
+			// Without an answer nothing has left; the reconciler says why.
+			found, _ = b.table.Refresh(ctx)
+			counted = time.Now()
+			// One that was slow once, on a machine with too much to do, says little.
+			costs = [3]time.Duration{costs[1], costs[2], counted.Sub(now)}
+			every = max(countEvery, countShare*slices.Min(costs[:]))
+		}
+		if !due.IsZero() && !now.Before(due) {
+			b.again(found)
+			due = b.due(counted.Add(every))
+		}
+		if due.IsZero() {
+			due = now.Add(time.Hour) // a nudge comes first
+		}
+		timer.Reset(max(time.Until(due), time.Millisecond))
+	}
+}
+
+func (b *balancer) leaves() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leaving > 0
+}
+
+// due is when the plan is to be made again; zero: not before something happens.
+func (b *balancer) due(count time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.leaving > 0 && (b.next.IsZero() || count.Before(b.next)) {
+		return count
+	}
+	return b.next
+}
+
+// again makes the plan once more and forgets servers that have gone.
+func (b *balancer) again(found reconcile.Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
+	b.apply(b.checks.Snapshot(), found)
+	for _, s := range b.services {
+		for a := range s.gone {
+			if b.memory.Wants(ipvs.Target{Service: serviceKey(s.conf), Destination: a}) {
+				continue
+			}
+			b.log.Info("a server that is configured no more has gone", zap.String("service", serviceKey(s.conf).String()), zap.Stringer("dest", a))
+			if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
+				b.log.Error("the checks of a server that has gone go on", zap.NamedError("err", err))
+			}
+			return // the next round finds others
+		}
+	}
+}
+
+// how says until when something leaves at most.
+func how(until time.Time) string {
+	if until.IsZero() {
+		return "without limit"
+	}
+	return fmt.Sprintf("at the latest at %s", until.Local().Format("2006-01-02 15:04:05"))
+}

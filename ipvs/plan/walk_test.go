@@ -1,0 +1,20 @@
+package plan_test
+
+import (
+	"testing"
+
+	"vipd/ipvs/ipvstest"
+	"vipd/ipvs/plan/plantest"
+)
+
+// After any order of results, overrides, reloads, time and connections the table is as planned, no change touches another
+// service or empties a pool, and no connection is cut off that need not be.
+func TestWalks(t *testing.T) {
+	n := uint64(10_000)
+	for seed := range n {
+		k := ipvstest.New()
+		if err := plantest.Walk(seed, k, k.SetConnections); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
