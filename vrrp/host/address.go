@@ -58,8 +58,8 @@ func VIPs(sets []Set) func(netip.Addr) bool {
 // Callbacks tell what became of addresses. They are called on the manager's worker, one at a time, and must not
 // block; nil ones are left out.
 type Callbacks struct {
-	// Present says that the address is in the kernel and may be announced. It is called after each addition, at
-	// once and before the next one, and again when a lost address was put back. link is the interface as last seen.
+	// Present says that the address is in the kernel and may be announced. It is called after the addition, at once
+	// for the first ones that were asked for, and again when a lost address was put back. link is the interface as last seen.
 	Present func(instance string, a Address, link *Link)
 	// Lost says that the address is gone though it is wanted. It comes back, with Present, unless it is not tracked:
 	// at once when somebody deleted it, or when its interface can hold it again.
@@ -83,14 +83,21 @@ type Missing struct {
 	Why   string
 }
 
+// Change is one addition or removal of an address on the interface with this index. An addition never changes an
+// existing address. A removal is of the address with this very prefix length and peer. As in Linux, removing the primary
+// IPv4 address of a subnet takes its secondaries with it unless promote_secondaries is set.
+type Change struct {
+	Index  int
+	Addr   Addr
+	Remove bool
+}
+
 // Kernel is the part of an operating system's kernel that holds addresses. Errors wrap the kernel's errno:
 // ENODEV no such interface, EEXIST address exists already, EADDRNOTAVAIL no such address.
 type Kernel interface {
-	// AddAddress adds an address to the interface with this index. It never changes an existing one.
-	AddAddress(index int, a Addr) error
-	// DelAddress removes the address with this very prefix length and peer. As in Linux, removing the primary IPv4 address
-	// of a subnet takes its secondaries with it unless promote_secondaries is set.
-	DelAddress(index int, a Addr) error
+	// Change makes changes in order and returns the error of each, nil when it was made. One that fails does not keep
+	// those after it from being made.
+	Change(changes []Change) []error
 	// State reads all interfaces and addresses.
 	State() (State, error)
 }

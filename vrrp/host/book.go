@@ -20,6 +20,8 @@ const (
 	backoffMax  = 2 * time.Second       // longest pause
 	verifyAfter = 20 * time.Millisecond // a write that no snapshot confirmed by then is looked up
 	removeBatch = 128                   // removals between two looks at what else is asked
+	addBatch    = 64                    // additions between two such looks, at most
+	batchGrowth = 8                     // how many times as many as before they are
 )
 
 // key is what identifies an address to the kernel.
@@ -48,6 +50,7 @@ type book struct {
 
 	removals []*entry
 	ring     []*instance // instances with additions to do, the next one first
+	batch    int         // how many additions were last made at once; 0: there was nothing to add
 	retries  []*entry    // entries that wait for their retryAt
 	debts    []bystander // addresses that we owe to others
 	events   []event

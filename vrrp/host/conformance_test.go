@@ -19,6 +19,8 @@ import (
 type bench interface {
 	host.Kernel
 	host.Tables
+	AddAddress(index int, a host.Addr) error
+	DelAddress(index int, a host.Addr) error
 	newLink(t *testing.T, name string)
 	removeLink(t *testing.T, name string)
 	setUp(t *testing.T, name string, up bool)

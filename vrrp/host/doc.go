@@ -6,7 +6,8 @@
 //
 // A [Manager] owns the wanted addresses. Callers say per instance whether its addresses shall be there
 // ([Manager.Want]) and which they are ([Manager.Configure]); one worker makes the kernel agree, removals first,
-// additions one at a time and round-robin between instances, and says so after each ([Callbacks]). It repairs what
+// then additions, round-robin between instances: one, then a few, then many in one call. It says so after each call
+// ([Callbacks]). It repairs what
 // others take away and gives up, with a callback, when somebody keeps taking it away.
 //
 // # Whose address is it

@@ -282,29 +282,41 @@ func (m *Manager) read() {
 	m.book.state(time.Now(), s)
 }
 
-// add makes one addition.
+// add makes additions.
 func (m *Manager) add(j job) {
-	var exists *Addr
-	err := m.kernel.AddAddress(j.index, j.rec)
-	if errors.Is(err, unix.EEXIST) {
-		exists, err = m.existing(j)
+	changes := make([]Change, len(j.entries))
+	for i := range j.entries {
+		changes[i] = Change{Index: j.links[i], Addr: j.recs[i]}
 	}
+	errs := m.kernel.Change(changes)
+	exists := m.existing(j, errs)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.book.added(time.Now(), j.entries[0], j.index, exists, err)
+	now := time.Now()
+	for i, e := range j.entries {
+		m.book.added(now, e, j.links[i], exists[i], errs[i])
+	}
 }
 
-// existing finds the address that is in the way of an addition: nil error when it is the very one.
-func (m *Manager) existing(j job) (*Addr, error) {
-	s, err := m.kernel.State()
-	if err != nil {
-		return nil, fmt.Errorf("looking for %s that exists already: %w", j.rec.Prefix, err)
+// existing finds the addresses that are in the way of additions. When it is the very one, that is no error.
+func (m *Manager) existing(j job, errs []error) []*Addr {
+	exists := make([]*Addr, len(errs))
+	read := sync.OnceValues(m.kernel.State)
+	for i, e := range j.entries {
+		if !errors.Is(errs[i], unix.EEXIST) {
+			continue
+		}
+		s, err := read()
+		switch a := s.find(e.dev, e.prefix); {
+		case err != nil:
+			errs[i] = fmt.Errorf("looking for %s that exists already: %w", e.prefix, err)
+		case a == nil:
+			errs[i] = fmt.Errorf("adding %s to %s: the address exists there with another prefix length, remove that one: %w", e.prefix, e.dev, unix.EEXIST)
+		default:
+			exists[i], errs[i] = a, nil
+		}
 	}
-	e := j.entries[0]
-	if a := s.find(e.dev, e.prefix); a != nil {
-		return a, nil
-	}
-	return nil, fmt.Errorf("adding %s to %s: the address exists there with another prefix length, remove that one: %w", e.prefix, e.dev, unix.EEXIST)
+	return exists
 }
 
 // report calls the callbacks for what happened.

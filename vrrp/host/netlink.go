@@ -100,43 +100,6 @@ func (n *Netlink) wrote() {
 	}
 }
 
-// AddAddress implements Kernel.
-func (n *Netlink) AddAddress(index int, a Addr) error {
-	n.wmu.Lock()
-	defer n.wmu.Unlock()
-	n.writes.Add(1)
-	defer n.wrote()
-	if n.noMark {
-		a.Proto = 0
-	}
-	err := n.w.exchange(addRequest(index, a), nil)
-	if errors.Is(err, unix.EINVAL) && a.Proto != 0 {
-		a.Proto = 0 // is it the mark that the kernel does not take?
-		if n.w.exchange(addRequest(index, a), nil) == nil {
-			n.noMark = true
-			return nil
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("adding address %s to interface %d: %w", a.Prefix, index, err)
-	}
-	return nil
-}
-
-// DelAddress implements Kernel.
-func (n *Netlink) DelAddress(index int, a Addr) error {
-	n.wmu.Lock()
-	defer n.wmu.Unlock()
-	n.writes.Add(1)
-	defer n.wrote()
-	req := nl.NewNetlinkRequest(unix.RTM_DELADDR, unix.NLM_F_ACK)
-	addAddress(req, index, a)
-	if err := n.w.exchange(req, nil); err != nil {
-		return fmt.Errorf("removing address %s from interface %d: %w", a.Prefix, index, err)
-	}
-	return nil
-}
-
 func addRequest(index int, a Addr) *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	addAddress(req, index, a)

@@ -15,7 +15,7 @@ const (
 	jobNone    jobKind = iota // nothing to do before wake
 	jobRemove                 // remove entries
 	jobRestore                // put back debts
-	jobAdd                    // add entry
+	jobAdd                    // add entries
 	jobList                   // write the state file
 	jobRefuse                 // have the shield refuse these addresses and no others
 	jobRead                   // read the kernel: a write is not confirmed yet
@@ -26,9 +26,8 @@ const (
 type job struct {
 	kind    jobKind
 	entries []*entry
-	index   int   // interface of the addition
-	rec     Addr  // what to add
-	links   []int // interfaces of the removals, as entries
+	recs    []Addr // what to add, as entries
+	links   []int  // interfaces of the additions or removals, as entries
 	debts   []bystander
 	refused []firewall.Address
 	steps   []fib.Step
@@ -59,9 +58,10 @@ func (b *book) next(now time.Time) job {
 	if j, ok := b.nextRefusal(now); ok {
 		return j
 	}
-	if j, ok := b.nextAddition(now); ok {
+	if j, ok := b.nextAdditions(now); ok {
 		return j
 	}
+	b.batch = 0
 	if j, ok := b.nextPaths(now); ok {
 		return j
 	}
@@ -145,24 +145,16 @@ func (b *book) nextRemoval(now time.Time) (job, bool) {
 	return j, len(j.entries) > 0
 }
 
-// nextAddition takes one addition, from each instance in turn.
-func (b *book) nextAddition(now time.Time) (job, bool) {
-	for len(b.ring) > 0 || b.freshenMore(now) {
-		if len(b.ring) == 0 {
+// nextAdditions takes additions, from each instance in turn: one alone when there was nothing to add before, so that it
+// can be announced at once, then more and more, as a thousand calls of the kernel cost more than a thousand additions.
+func (b *book) nextAdditions(now time.Time) (job, bool) {
+	b.batch = min(max(1, batchGrowth*b.batch), addBatch)
+	j := job{kind: jobAdd}
+	listed := true
+	for len(j.entries) < b.batch && (len(b.ring) > 0 || b.freshenMore(now)) {
+		e := b.popAddition()
+		if e == nil {
 			continue
-		}
-		in := b.ring[0]
-		b.ring = b.ring[1:]
-		if len(in.queue) == 0 {
-			continue
-		}
-		e := in.queue[0]
-		in.queue = in.queue[1:]
-		e.queued = false
-		if len(in.queue) > 0 {
-			b.ring = append(b.ring, in)
-		} else {
-			in.queue = nil
 		}
 		u := e.active()
 		if u == nil || e.present || !b.addable(e, u) || e.retryAt.After(now) {
@@ -174,14 +166,39 @@ func (b *book) nextAddition(now time.Time) (job, bool) {
 			b.evaluate(now, e)
 			continue
 		}
-		j := job{kind: jobAdd, entries: []*entry{e}, index: b.last.Links[e.dev].Index, rec: u.record()}
-		if !e.listed {
-			j.listing, j.objects = b.list(), b.objects()
-		}
-		e.rec = j.rec
-		return j, true
+		e.queued = true // for others, too, who ask for it while the rest is gathered
+		e.rec = u.record()
+		listed = listed && e.listed
+		j.entries, j.recs, j.links = append(j.entries, e), append(j.recs, e.rec), append(j.links, b.last.Links[e.dev].Index)
 	}
-	return job{}, false
+	for _, e := range j.entries {
+		e.queued = false
+	}
+	if !listed {
+		j.listing, j.objects = b.list(), b.objects()
+	}
+	return j, len(j.entries) > 0
+}
+
+// popAddition takes the next entry off the queue of the instance whose turn it is; nil when that has none.
+func (b *book) popAddition() *entry {
+	if len(b.ring) == 0 {
+		return nil
+	}
+	in := b.ring[0]
+	b.ring = b.ring[1:]
+	if len(in.queue) == 0 {
+		return nil
+	}
+	e := in.queue[0]
+	in.queue = in.queue[1:]
+	e.queued = false
+	if len(in.queue) > 0 {
+		b.ring = append(b.ring, in)
+	} else {
+		in.queue = nil
+	}
+	return e
 }
 
 // list returns what the state file has to say: every address that is ours or may be at any moment from now on. Where

@@ -33,10 +33,11 @@ func (m *Manager) remove(j job) {
 	m.mu.Lock()
 	others := m.book.bystanders(j, before)
 	m.mu.Unlock()
-	errs := make([]error, len(j.entries))
+	changes := make([]Change, len(j.entries))
 	for i, e := range j.entries {
-		errs[i] = m.kernel.DelAddress(j.links[i], Addr{Prefix: e.prefix, Peer: e.rec.Peer})
+		changes[i] = Change{Index: j.links[i], Addr: Addr{Prefix: e.prefix, Peer: e.rec.Peer}, Remove: true}
 	}
+	errs := m.kernel.Change(changes)
 	m.restore(others)
 
 	m.mu.Lock()
@@ -96,7 +97,7 @@ func (m *Manager) restore(others []bystander) {
 		if err == nil && after.Has(o.dev, o.prefix) {
 			continue
 		}
-		switch e := m.kernel.AddAddress(o.index, o.rec); {
+		switch e := m.kernel.Change([]Change{{Index: o.index, Addr: o.rec}})[0]; {
 		case e == nil:
 			restored++
 		case !errors.Is(e, unix.EEXIST) && !errors.Is(e, unix.ENODEV):

@@ -31,13 +31,15 @@ type watchedKernel struct {
 	wrong   []string
 }
 
-func (k *watchedKernel) AddAddress(index int, a host.Addr) error {
+func (k *watchedKernel) Change(changes []host.Change) []error {
 	k.mu.Lock()
-	if ip := a.Prefix.Addr(); k.secret(ip) && !slices.ContainsFunc(k.refused, func(r string) bool { return strings.HasPrefix(r+" ", ip.String()+" ") }) {
-		k.wrong = append(k.wrong, fmt.Sprintf("%v is added although packets to it are accepted", ip))
+	for _, c := range changes {
+		if ip := c.Addr.Prefix.Addr(); !c.Remove && k.secret(ip) && !slices.ContainsFunc(k.refused, func(r string) bool { return strings.HasPrefix(r+" ", ip.String()+" ") }) {
+			k.wrong = append(k.wrong, fmt.Sprintf("%v is added although packets to it are accepted", ip))
+		}
 	}
 	k.mu.Unlock()
-	return k.Kernel.AddAddress(index, a)
+	return k.Kernel.Change(changes)
 }
 
 // Refuse implements host.Shield.

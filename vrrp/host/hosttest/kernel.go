@@ -69,12 +69,25 @@ func (k *Kernel) OnChange(f func()) {
 	k.changed = f
 }
 
-// AddAddress implements host.Kernel.
+// Change implements host.Kernel.
+func (k *Kernel) Change(changes []host.Change) []error {
+	errs := make([]error, len(changes))
+	for i, c := range changes {
+		if c.Remove {
+			errs[i] = k.DelAddress(c.Index, c.Addr)
+		} else {
+			errs[i] = k.AddAddress(c.Index, c.Addr)
+		}
+	}
+	return errs
+}
+
+// AddAddress adds one address (see Change).
 func (k *Kernel) AddAddress(index int, a host.Addr) error {
 	return k.call(OpAdd, index, a.Prefix, func(l *link) error { return l.add(a) })
 }
 
-// DelAddress implements host.Kernel.
+// DelAddress removes one address (see Change).
 func (k *Kernel) DelAddress(index int, a host.Addr) error {
 	return k.call(OpDel, index, a.Prefix, func(l *link) error { return l.del(a.Prefix) })
 }
