@@ -134,6 +134,7 @@ func TestKernelConformance(t *testing.T) {
 	}
 	cases := map[string]func(*testing.T, bench){
 		"errors":      conformErrors,
+		"batch":       conformBatch,
 		"secondaries": conformSecondaries,
 		"promotion":   conformPromotion,
 		"properties":  conformProperties,

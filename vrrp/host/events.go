@@ -16,6 +16,9 @@ import (
 // itself (verifyAfter), and late enough for the first addresses of a take-over to be announced meanwhile.
 const ownPause = 15 * time.Millisecond
 
+// ownLongest is how long further changes of vipd's own put that reading off: a thousand additions are read once.
+const ownLongest = 60 * time.Millisecond
+
 // writer is a kernel that changes are made through, too.
 type writer interface {
 	relevant(message) bool // an event about routes and rules
@@ -23,27 +26,29 @@ type writer interface {
 	onWrite(func())        // called after each such change; nil: not any more
 }
 
-// nudge wakes the watcher a while after the first change of vipd's own since the last reading.
+// nudge wakes the watcher a while after changes of vipd's own.
 type nudge struct {
 	wake func()
 
 	mu    sync.Mutex // guards all following fields
 	timer *time.Timer
 	armed bool
+	first time.Time // of the changes since the last reading
 }
 
 func (n *nudge) wrote() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.armed:
-		return
-	case n.timer == nil:
-		n.timer = time.AfterFunc(ownPause, n.wake)
-	default:
-		n.timer.Reset(ownPause)
+	now := time.Now()
+	if !n.armed {
+		n.armed, n.first = true, now
 	}
-	n.armed = true
+	wait := min(ownPause, max(n.first.Add(ownLongest).Sub(now), 0))
+	if n.timer == nil {
+		n.timer = time.AfterFunc(wait, n.wake)
+		return
+	}
+	n.timer.Reset(wait)
 }
 
 func (n *nudge) clear() {

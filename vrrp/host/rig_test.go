@@ -73,6 +73,13 @@ func (j *journal) take() string {
 	return s
 }
 
+// peek returns the same and leaves them.
+func (j *journal) peek() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines, "\n")
+}
+
 // missing prints the static objects that cannot be put back now.
 func (j *journal) missing() string {
 	j.mu.Lock()
