@@ -189,6 +189,9 @@ var rules = []rule{
 	{"real_server.address/vip", "a server with the address of the service (warning)"},
 	{"real_server.address/checkport", "a check needs a port"},
 	{"check.bindto/family", "bindto is of the family of the target"},
+	{"check.check_path/method", "check_path = \"vip\" is for DR"},
+	{"check.check_path/address", "check_path = \"vip\" needs an address"},
+	{"check.fwmark/unused", "check_path = \"vip\" and a fwmark (warning)"},
 	{"check.bind_if/linklocal", "a link-local address needs bind_if"},
 	{"HTTP_GET.fast_recovery/always", "recovery is always fast (warning)"},
 	{"SSL_GET.fast_recovery/always", "recovery is always fast (warning)"},
@@ -202,6 +205,12 @@ var rules = []rule{
 	{"url.regex_max_offset/below", "regex_max_offset is not below regex_min_offset"},
 	{"url.tls_compliant/plain", "tls_compliant without TLS (warning)"},
 	{"DNS_CHECK.answer/record", "answer holds records of the type"},
+	{"UDP_CHECK.min_reply_length/unused", "a length without require_reply (warning)"},
+	{"UDP_CHECK.max_reply_length/unused", "a length without require_reply (warning)"},
+	{"UDP_CHECK.min_reply_length/contradiction", "min_reply_length is not above max_reply_length"},
+	{"GRPC_CHECK.sni_name/unused", "a name without TLS (warning)"},
+	{"FILE_CHECK.track_file/unknown", "track_file names a vrrp_track_file"},
+	{"FILE_CHECK.weight/unused", "a weight without dynamic (warning)"},
 }
 
 // say reports something about a key of a table, or about the table when the key

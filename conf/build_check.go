@@ -17,15 +17,31 @@ type checkKind struct {
 	// settle fills in what only this kind has. The tables are those of the check,
 	// the real server and the virtual server; nil: there is nothing.
 	settle func(b *builder, c, r, v *values, k *Check)
+	reach  reach // what it connects to
+	tcp    bool  // over TCP: check_path applies
 }
+
+// reach is what a kind of check connects to.
+type reach int
+
+const (
+	toPort    reach = iota // an address and a port
+	toAddress              // an address
+	toNothing              // it asks this machine
+)
 
 // checkKinds are all kinds, in the order in which the checks of a server are kept.
 var checkKinds = []checkKind{
-	{name: "TCP_CHECK", block: tcpCheckBlock, retry: 1, pause: time.Second},
-	{name: "HTTP_GET", block: httpGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages},
-	{name: "SSL_GET", block: sslGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages},
-	{name: "SMTP_CHECK", block: smtpCheckBlock, retry: 1, pause: time.Second, settle: func(_ *builder, c, _, _ *values, k *Check) { k.Helo = get[string](c, "helo_name") }},
+	{name: "TCP_CHECK", block: tcpCheckBlock, retry: 1, pause: time.Second, settle: (*builder).talk, tcp: true},
+	{name: "HTTP_GET", block: httpGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages, tcp: true},
+	{name: "SSL_GET", block: sslGetBlock, retry: 1, pause: 3 * time.Second, settle: (*builder).pages, tcp: true},
+	{name: "SMTP_CHECK", block: smtpCheckBlock, retry: 1, pause: time.Second, settle: func(_ *builder, c, _, _ *values, k *Check) { k.Helo = get[string](c, "helo_name") }, tcp: true},
 	{name: "DNS_CHECK", block: dnsCheckBlock, retry: 3, settle: (*builder).question},
+	{name: "UDP_CHECK", block: udpCheckBlock, retry: 1, pause: time.Second, settle: (*builder).datagram},
+	{name: "PING_CHECK", block: pingCheckBlock, retry: 1, pause: time.Second, reach: toAddress},
+	{name: "GRPC_CHECK", block: grpcCheckBlock, retry: 1, pause: time.Second, settle: (*builder).health, tcp: true},
+	{name: "MISC_CHECK", block: miscCheckBlock, pause: time.Second, settle: (*builder).program, reach: toNothing},
+	{name: "FILE_CHECK", block: fileCheckBlock, settle: (*builder).trackedFile, reach: toNothing},
 }
 
 // checked reports whether a table says anything about checks, be it wrong.
@@ -53,21 +69,28 @@ func (b *builder) checks(kind checkKind, c, r, v *values, rs *RealServer) []Chec
 		k.LogAllFailures = get[bool](c, "log_all_failures")
 	}
 	timing(kind, c, r, v, &k)
+	if kind.tcp {
+		b.path(c, r, v, rs, &k)
+	}
 	if kind.settle != nil {
 		kind.settle(b, c, r, v, &k)
+	}
+	if kind.reach == toNothing {
+		k.Target = netip.AddrPort{}
+		return []Check{k}
 	}
 	var hosts []*values
 	if c.block.find("host") != nil {
 		hosts = get[[]*values](c, "host")
 	}
 	if len(hosts) == 0 {
-		b.endpoints(&k, r, c)
+		b.endpoints(kind, &k, r, c)
 		return []Check{k}
 	}
 	var all []Check
 	for _, h := range hosts {
 		one := k
-		b.endpoints(&one, r, h, c)
+		b.endpoints(kind, &one, r, h, c)
 		all = append(all, one)
 	}
 	return all
@@ -102,7 +125,7 @@ func timing(kind checkKind, c, r, v *values, k *Check) {
 
 // endpoints settles where a check connects from and to. A key comes from the first
 // of the tables that has it; the last one is the check itself.
-func (b *builder) endpoints(k *Check, r *values, tables ...*values) {
+func (b *builder) endpoints(kind checkKind, k *Check, r *values, tables ...*values) {
 	of := func(name string) *values { return inherit(name, tables...) }
 	host, port := k.Target.Addr(), k.Target.Port()
 	if c := of("connect_ip"); c.has("connect_ip") {
@@ -112,8 +135,11 @@ func (b *builder) endpoints(k *Check, r *values, tables ...*values) {
 	if c.has("connect_port") {
 		port = uint16(c.num("connect_port"))
 	}
+	if kind.reach == toAddress {
+		port = 0
+	}
 	k.Target = netip.AddrPortFrom(host, port)
-	if port == 0 && !tables[0].wrong("connect_port") && !c.wrong("connect_port") {
+	if port == 0 && kind.reach == toPort && !tables[0].wrong("connect_port") && !c.wrong("connect_port") {
 		b.say(Error, r, "address", "real_server.address/checkport", "the check of this server has no port to connect to", "neither the service nor the server has a port; add it to the address, or connect_port to the "+c.block.name)
 	}
 	from := of("bindto")
@@ -133,7 +159,11 @@ func (b *builder) endpoints(k *Check, r *values, tables ...*values) {
 		}
 	}
 	if source.IsValid() {
-		k.Bind = netip.AddrPortFrom(source, uint16(fixed.num("bind_port")))
+		own := 0
+		if fixed.has("bind_port") {
+			own = fixed.num("bind_port")
+		}
+		k.Bind = netip.AddrPortFrom(source, uint16(own))
 	}
 }
 

@@ -26,6 +26,7 @@ func (b *builder) mail(top *values) {
 		*m = Mail{} // nobody asks how
 	}
 	b.config.Global.LogAllFailures = get[bool](g, "checker_log_all_failures")
+	b.config.Global.MaxProcesses = g.num("checker_max_processes")
 	if g.has("no_checker_emails") && !get[bool](g, "no_checker_emails") {
 		b.say(Warning, g, "no_checker_emails", "global_defs.no_checker_emails/always", "has no effect: there is one mail for each change of a real server, and none for single checks",
 			"\"vipd status\" shows the last result of every check, checker_log_all_failures logs the failed ones; take the line out")

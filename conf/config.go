@@ -49,6 +49,7 @@ type Global struct {
 	ScriptGroups   bool          // set_supplementary_groups
 	Mail           Mail          // notification_email, smtp_server and so on
 	LogAllFailures bool          // checker_log_all_failures
+	MaxProcesses   int           // checker_max_processes: programs of MISC_CHECK at once
 	Startup        Hook          // startup_script
 	Shutdown       Hook          // shutdown_script
 	Firewall       Firewall      // nftables, nftables_priority, nftables_counters
@@ -378,60 +379,3 @@ type RealServer struct {
 	SlowStart   time.Duration // slow_start
 	Checks      []Check
 }
-
-// Check is one checker of a real server, with all defaults applied.
-type Check struct {
-	Kind             string         // "TCP_CHECK", "HTTP_GET", "SSL_GET", "SMTP_CHECK", "DNS_CHECK"
-	Target           netip.AddrPort // connect_ip, connect_port, or the server's own
-	Bind             netip.AddrPort // bindto, bind_port; zero when unset
-	BindIf           string         // bind_if; "" when unset
-	FWMark           uint32         // fwmark of its packets; 0: none
-	ConnectTimeout   time.Duration  // 5 s: also the overall deadline of one attempt
-	DelayLoop        time.Duration  // 5 s (keepalived: 60 s), from "100ms"
-	Retry            int            // 1; 0 with fall
-	DelayBeforeRetry time.Duration  // 1 s; HTTP_GET and SSL_GET 3 s
-	Fall             int            // 1: failures in a row, each with its retries, that take a server down
-	Rise             int            // 1: successes in a row that bring one back
-	Warmup           time.Duration  // first check at a random time in 0..Warmup; = DelayLoop when unset
-	Alpha            bool           // a new server is down until it passes
-	LogAllFailures   bool           // log_all_failures, else checker_log_all_failures
-	VirtualHost      string
-	HTTPProtocol     string // "1.0", "1.0C", "1.1"
-	SNI              string // name sent by SSL_GET; "" sends none
-	Trust            Trust  // of SSL_GET
-	URLs             []URL
-	Helo             string   // helo_name of SMTP_CHECK
-	DNS              Question // of DNS_CHECK
-}
-
-// Trust is the SSL table of an SSL_GET, as PEM texts.
-type Trust struct {
-	CA          string // "": no certificate is verified
-	Certificate string // "": none is shown
-	Key         string // of it, without encryption
-}
-
-// Question is what a DNS_CHECK asks.
-type Question struct {
-	Type     string // "SOA"
-	Name     string // with a dot at its end
-	Protocol string // "UDP", "TCP"
-	Answer   []string
-}
-
-// URL is one url table of HTTP_GET or SSL_GET.
-type URL struct {
-	Path        string
-	Digest      string        // MD5 of the body, 32 hex digits; "" when unset
-	StatusCodes []StatusRange // 200-299 when neither digest nor status_code is set
-	VirtualHost string
-
-	Regex              string   // RE2; "": none
-	RegexNoMatch       bool     // a match is a failure
-	RegexOptions       []string // those that mean something, sorted
-	RegexMin, RegexMax int      // offsets; RegexMax 0: none
-	Compliant          bool     // tls_compliant
-}
-
-// StatusRange is an inclusive range of HTTP status codes.
-type StatusRange struct{ From, To int }

@@ -79,9 +79,10 @@ var keywords = []keyword{
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
 	{later, []string{"virtual_server"}, "group flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{later, inServers, "MISC_CHECK UDP_CHECK PING_CHECK FILE_CHECK", ""},
 	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
+	{noEffect, []string{"PING_CHECK"}, "connect_port bind_port", "ICMP has no ports"},
+	{noEffect, []string{"FILE_CHECK"}, "alpha retry delay_before_retry warmup delay_loop", "what the file says holds at once"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
 	{noEffect, inServers, "snmp_name", "vipd speaks no SNMP; name of the virtual_server is what status and commands use"},
 	{later, []string{"real_server"}, "uthreshold lthreshold", ""},

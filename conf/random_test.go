@@ -63,7 +63,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.IPVSSettings = append(c.IPVSSettings, IPVSSetting{"sync_threshold", fmt.Sprintf("%d 65535", number(r, 0, 65534))})
 		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
-			c.VirtualServers = append(c.VirtualServers, randomServer(r, i))
+			c.VirtualServers = append(c.VirtualServers, randomServer(r, i, c.TrackFiles))
 			if len(c.Instances) > 0 && coin(r) {
 				c.VirtualServers[i].ActiveOn = c.Instances[0].Name
 			}
@@ -168,7 +168,7 @@ func randomEvents(r *rapid.T, g *Global) {
 
 // randomMail fills in who gets mail, and where the daemon lives.
 func randomMail(r *rapid.T, c *Config) {
-	c.Global.LogAllFailures = coin(r)
+	c.Global.LogAllFailures, c.Global.MaxProcesses = coin(r), number(r, 1, 10000)
 	if coin(r) {
 		c.Global.Mail = Mail{
 			To: []string{"a@" + rapid.StringMatching(`[a-z0-9][a-z0-9_-]{0,9}`).Draw(r, "host"), "b+c@x.example"}, From: "x@y", Port: relayPort,
@@ -340,7 +340,7 @@ func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
 }
 
 // randomServer makes the i-th service; its number keeps services apart.
-func randomServer(r *rapid.T, i int) VirtualServer {
+func randomServer(r *rapid.T, i int, files []TrackFile) VirtualServer {
 	vs := VirtualServer{
 		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"), Method: rapid.SampledFrom(methods).Draw(r, "method"),
 		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Alert: coin(r), Granularity: 32,
@@ -376,10 +376,15 @@ func randomServer(r *rapid.T, i int) VirtualServer {
 		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
 		rs.DrainFailed, rs.SlowStart = !rs.Inhibit && coin(r), duration(r, 0, 24*time.Hour, time.Millisecond)
 		for _, kind := range checkKinds {
-			if coin(r) {
-				rs.Checks = append(rs.Checks, randomCheck(r, kind.name, netip.AddrPortFrom(host(200), port)))
+			if !slices.Contains(otherKinds, kind.name) && kind.reach != toNothing && coin(r) {
+				k := randomCheck(r, kind.name, netip.AddrPortFrom(host(200), port))
+				if kind.tcp && rs.Method == "DR" && coin(r) {
+					k.Via = rs.Address.Addr()
+				}
+				rs.Checks = append(rs.Checks, k)
 			}
 		}
+		randomChecks(r, &rs, netip.AddrPortFrom(host(200), port), files)
 		vs.RealServers = append(vs.RealServers, rs)
 	}
 	return vs
@@ -399,6 +404,9 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	}
 	switch kind {
 	case "TCP_CHECK":
+		if coin(r) {
+			k.Send, k.Expect = text(r)+"\r\n\x00", "^"+rapid.StringMatching(`[a-z."é]{1,9}`).Draw(r, "expect")
+		}
 		return k
 	case "SMTP_CHECK":
 		k.Helo = rapid.StringMatching(`[a-z][a-z0-9.-]{0,9}[a-z]`).Filter(validHost).Draw(r, "helo")

@@ -51,6 +51,11 @@ func checkerKeys(doc string) []*key {
 		{name: "SSL_GET", kind: tablesKind, block: sslGetBlock, doc: "Fetch pages over HTTPS. " + doc},
 		{name: "SMTP_CHECK", kind: tablesKind, block: smtpCheckBlock, doc: "Talk to a mail server. " + doc},
 		{name: "DNS_CHECK", kind: tablesKind, block: dnsCheckBlock, doc: "Ask a name server. " + doc},
+		{name: "UDP_CHECK", kind: tablesKind, block: udpCheckBlock, doc: "Send a datagram. " + doc},
+		{name: "PING_CHECK", kind: tablesKind, block: pingCheckBlock, doc: "Send ICMP echo requests. " + doc},
+		{name: "GRPC_CHECK", kind: tablesKind, block: grpcCheckBlock, doc: "Ask a gRPC health service. " + doc},
+		{name: "MISC_CHECK", kind: tablesKind, block: miscCheckBlock, doc: "Run a program. " + doc},
+		{name: "FILE_CHECK", kind: tablesKind, block: fileCheckBlock, doc: "Look at the number in a file. " + doc},
 	}
 }
 
@@ -84,7 +89,7 @@ func checkTiming() []*key {
 
 // httpKeys are the keys of HTTP_GET and SSL_GET.
 func httpKeys(more ...*key) []*key {
-	return append(append(checkKeys(
+	return append(append(checkKeys(pathKey("that of the real server"),
 		&key{name: "http_protocol", kind: choiceKind, words: []string{"1.0", "1.0C", "1.1"}, def: "1.0", doc: "HTTP version; 1.0C is 1.0 with \"Connection: close\"."},
 		&key{name: "fast_recovery", kind: boolKind, def: true, doc: "At the start and after a failure all pages are fetched one right after the other. It is always so; false is accepted and warns.", differs: "keepalived waits a delay_loop before each of them (off)."},
 		&key{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: "that of the real server, else the address", doc: "Host header, unless the url has its own."}),
@@ -95,8 +100,10 @@ func httpKeys(more ...*key) []*key {
 var (
 	tcpCheckBlock = &block{
 		name: "TCP_CHECK", header: "[virtual_server.real_server.TCP_CHECK]",
-		doc:  "The server is up when it accepts a TCP connection.",
-		keys: checkKeys(),
+		doc: "The server is up when it accepts a TCP connection, and answers as expected.",
+		keys: checkKeys(pathKey("that of the real server"),
+			&key{name: "send", kind: sendKind, defText: "nothing", doc: "What is sent over the connection.", differs: "keepalived only connects."},
+			&key{name: "expect", kind: regexKind, defText: "nothing", doc: "Something that matches must come within connect_timeout and the first 16 KiB; without send it is what the server says by itself.", differs: "keepalived only connects."}),
 	}
 	httpGetBlock = &block{
 		name: "HTTP_GET", header: "[virtual_server.real_server.HTTP_GET]",
@@ -125,7 +132,7 @@ var (
 	smtpCheckBlock = &block{
 		name: "SMTP_CHECK", header: "[virtual_server.real_server.SMTP_CHECK]",
 		doc: "The server is up when it greets as a mail server does and answers HELO.",
-		keys: checkKeys(
+		keys: checkKeys(pathKey("that of the real server"),
 			&key{name: "helo_name", kind: hostKind, def: "smtpchecker.keepalived.org", doc: "Name that HELO gives."},
 			&key{name: "host", kind: tablesKind, block: hostBlock, doc: "Addresses to ask in place of the server's, each in a check of its own: host = [{ connect_port = 25 }, { connect_port = 587 }]."}),
 	}

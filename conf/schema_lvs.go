@@ -31,6 +31,7 @@ var virtualServerBlock = &block{
 		{name: "weight", kind: intKind, min: 0, max: maxWeight, def: 1, doc: "Default weight of the real servers."},
 		keepKeys[0], keepKeys[1], onFailureKey(""), slowStartKey(""),
 		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_checker, else smtp_alert of global_defs, else false", doc: "Mail when the quorum is reached or lost. Real servers have a smtp_alert of their own."},
+		pathKey(""),
 	}, slices.Concat(steeringKeys, timingKeys(""))...), append(checkerKeys("The default of all real servers that have no check of their own."),
 		&key{name: "real_server", kind: tablesKind, block: realServerBlock, doc: "The servers."})...),
 }
@@ -47,5 +48,6 @@ var realServerBlock = &block{
 		{name: "inhibit_on_failure", kind: boolKind, defText: "that of the virtual server", doc: "When dead, weight 0 instead of removal."},
 		onFailureKey("that of the virtual server"), slowStartKey("that of the virtual server"),
 		{name: "smtp_alert", kind: boolKind, defText: "smtp_alert_checker, else smtp_alert of global_defs, else true", doc: "Mail when the server goes or comes. That of the virtual server does not count here, as in keepalived."},
+		pathKey("that of the virtual server"),
 	}, slices.Concat(notifyServerKeys("that of the virtual server"), timingKeys("that of the virtual server"))...), checkerKeys("Several of one kind: [[…]]. A server with a check of its own takes none from the virtual server.")...),
 }

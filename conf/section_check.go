@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,37 +9,98 @@ import (
 
 // section is one check of a real server.
 func (k Check) section() section {
-	return section{
-		header: "[[virtual_server.real_server." + k.Kind + "]]",
-		object: k.Kind,
-		settings: []setting{
-			{"connect_ip", k.Target.Addr()},
-			{"connect_port", k.Target.Port()},
-			{"bindto", k.Bind.Addr()},
-			{"bind_if", k.BindIf},
-			{"bind_port", unless(k.Bind.Port(), 0)},
-			{"fwmark", unless(k.FWMark, 0)},
-			{"connect_timeout", k.ConnectTimeout},
-			{"delay_loop", k.DelayLoop},
-			{"retry", k.Retry},
-			{"delay_before_retry", k.DelayBeforeRetry},
-			{"fall", k.Fall},
-			{"rise", k.Rise},
-			{"warmup", k.Warmup},
-			{"alpha", k.Alpha},
-			{"log_all_failures", k.LogAllFailures},
-			{"http_protocol", k.HTTPProtocol},
-			{"virtualhost", k.VirtualHost},
-			{"sni_name", k.SNI},
-			{"SSL", k.Trust.table()},
-			{"helo_name", k.Helo},
-			{"type", k.DNS.Type},
-			{"name", k.DNS.Name},
-			{"protocol", k.DNS.Protocol},
-			{"answer", some(list(k.DNS.Answer))},
-			{"url", some(inlines(each(k.URLs, URL.table)))},
-		},
+	s := section{header: "[[virtual_server.real_server." + k.Kind + "]]", object: k.Kind}
+	s.settings = slices.Concat(k.connecting(), k.timing(), k.own())
+	for _, kind := range checkKinds {
+		for i := range s.settings {
+			if set := &s.settings[i]; kind.name == k.Kind && kind.block.find(set.key) == nil && set.written() {
+				set.value = unwritten{set.value}
+			}
+		}
 	}
+	return s
+}
+
+// fileWeight is the weight of FILE_CHECK, which only a dynamic one has.
+func (k Check) fileWeight() any {
+	if !k.Dynamic {
+		return unwritten{weightOf(k.Weight, k.Reverse)}
+	}
+	return weightOf(k.Weight, k.Reverse)
+}
+
+// connecting are the settings that say how a check connects.
+func (k Check) connecting() []setting {
+	return []setting{
+		{"connect_ip", k.Target.Addr()},
+		{"connect_port", unless(k.Target.Port(), 0)},
+		{"check_path", unless(k.pathWord(), "server")},
+		{"bindto", k.Bind.Addr()},
+		{"bind_if", k.BindIf},
+		{"bind_port", unless(k.Bind.Port(), 0)},
+		{"fwmark", unless(k.FWMark, 0)},
+		{"connect_timeout", k.ConnectTimeout},
+	}
+}
+
+func (k Check) pathWord() string {
+	if k.Via.IsValid() {
+		return "vip"
+	}
+	return "server"
+}
+
+// timing are the settings that say when a check runs and what its results mean.
+func (k Check) timing() []setting {
+	return []setting{
+		{"delay_loop", k.DelayLoop},
+		{"retry", k.Retry},
+		{"delay_before_retry", k.DelayBeforeRetry},
+		{"fall", k.Fall},
+		{"rise", k.Rise},
+		{"warmup", k.Warmup},
+		{"alpha", k.Alpha},
+		{"log_all_failures", k.LogAllFailures},
+	}
+}
+
+// own are the settings that not every kind has. Those of other kinds are empty.
+func (k Check) own() []setting {
+	return []setting{
+		{"http_protocol", k.HTTPProtocol},
+		{"virtualhost", k.VirtualHost},
+		{"sni_name", k.SNI},
+		{"SSL", k.Trust.table()},
+		{"helo_name", k.Helo},
+		{"type", k.DNS.Type},
+		{"name", k.DNS.Name},
+		{"protocol", k.DNS.Protocol},
+		{"answer", some(list(k.DNS.Answer))},
+		{"url", some(inlines(each(k.URLs, URL.table)))},
+		{"send", k.Send},
+		{"expect", k.Expect},
+		{"payload", hex.EncodeToString(k.Payload)},
+		{"require_reply", k.Reply.text()},
+		{"min_reply_length", unless(k.MinReply, 0)},
+		{"max_reply_length", unless(k.MaxReply, k.usualReply())},
+		{"service", k.Service},
+		{"tls", unless(k.TLS, false)},
+		{"misc_path", k.Argv},
+		{"misc_timeout", k.ConnectTimeout},
+		{"misc_dynamic", unless(k.Dynamic, false)},
+		{"user", k.User.String()},
+		{"track_file", k.File},
+		{"dynamic", unless(k.Dynamic, false)},
+		{"weight", k.fileWeight()},
+	}
+}
+
+// usualReply is the default of max_reply_length, 0 for kinds that have none.
+func (k Check) usualReply() int {
+	if k.Kind == "UDP_CHECK" {
+		return usualReply
+	}
+	return 0
 }
 
 // table is one entry of url.

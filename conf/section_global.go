@@ -29,7 +29,10 @@ func (g Global) section() section {
 				{"set_supplementary_groups", unless(g.ScriptGroups, false)},
 			},
 			g.flushSettings(),
-			[]setting{{"checker_log_all_failures", unless(g.LogAllFailures, false)}},
+			[]setting{
+				{"checker_log_all_failures", unless(g.LogAllFailures, false)},
+				{"checker_max_processes", unless(g.MaxProcesses, usualProcesses)},
+			},
 			g.Mail.settings(),
 			g.Firewall.settings(),
 			g.vmacSettings(),

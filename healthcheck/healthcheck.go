@@ -19,6 +19,8 @@ type Result struct {
 	// descriptors, no local ports, no memory). OK is then without meaning: the
 	// result raises an alarm and changes no verdict.
 	LocalFault bool
+	// Weighting is what a result that is OK does to the weight of the server.
+	Weighting Weighting
 }
 
 // Checker is one check of one server. Check makes one attempt and returns when

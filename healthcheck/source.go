@@ -11,10 +11,15 @@ type Source struct {
 	Bind      netip.AddrPort // bindto and bind_port; address invalid or port 0: the kernel chooses
 	Interface string         // bind_if: packets leave by this interface alone (SO_BINDTODEVICE)
 	Mark      uint32         // fwmark: of all packets (SO_MARK); 0: none
+	// Via is the real server that gets the packets of a TCP connection, whatever
+	// address they are sent to (check_path = "vip"); invalid: the routes decide.
+	Via netip.Addr
 }
 
 // IsZero reports whether the kernel chooses everything.
-func (s Source) IsZero() bool { return !s.bound() && s.Interface == "" && s.Mark == 0 }
+func (s Source) IsZero() bool {
+	return !s.bound() && s.Interface == "" && s.Mark == 0 && !s.Via.IsValid()
+}
 
 // bound reports whether an address or a port is given.
 func (s Source) bound() bool { return s.Bind.Addr().IsValid() || s.Bind.Port() != 0 }
@@ -31,6 +36,9 @@ func (s Source) Key() string {
 	}
 	if s.Mark != 0 {
 		text += fmt.Sprintf(" mark %d", s.Mark)
+	}
+	if s.Via.IsValid() {
+		text += " via " + s.Via.String()
 	}
 	return text
 }

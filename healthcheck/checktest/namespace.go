@@ -48,3 +48,13 @@ func Sysctl(t *testing.T, path, value string) {
 		t.Error(fmt.Errorf("setting sysctl: %w", err))
 	}
 }
+
+// ReadSysctl gives a sysctl in the namespace of the calling thread.
+func ReadSysctl(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile("/proc/sys/" + path)
+	if err != nil {
+		t.Error(fmt.Errorf("reading sysctl: %w", err))
+	}
+	return strings.TrimSpace(string(b))
+}

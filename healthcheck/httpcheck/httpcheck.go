@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -247,7 +248,7 @@ func oneLine(s string) string {
 
 // countedConn counts the bytes that TLS reads, and notes the end of the connection.
 type countedConn struct {
-	*connect.Conn
+	net.Conn
 	n     int
 	ended bool
 }

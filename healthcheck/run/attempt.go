@@ -65,9 +65,10 @@ func (s *Scheduler) finish(e *entry, deadline time.Time, r healthcheck.Result, p
 	if e.gone != nil {
 		close(e.gone)
 	}
-	var changed bool
+	var changed, reweighed bool
 	if !stopped {
 		changed = e.record(r, panicked, now)
+		reweighed = e.reweigh()
 		e.reschedule(now)
 		heap.Push(&s.queue, e)
 	}
@@ -89,6 +90,11 @@ func (s *Scheduler) finish(e *entry, deadline time.Time, r healthcheck.Result, p
 	}
 	if changed {
 		s.logTransition(verdict, r, fields)
+	}
+	if reweighed {
+		s.log.Info("check changes the weight", append(slices.Clone(fields), zap.String("detail", r.Detail))...)
+	}
+	if changed || reweighed {
 		poke(s.changed)
 	}
 }

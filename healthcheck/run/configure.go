@@ -129,6 +129,26 @@ func waitFor(leaving map[string]chan struct{}) error {
 	return fmt.Errorf("%w: %q did not return within %v of being cancelled", ErrLingering, left, drainWait)
 }
 
+// Now makes the jobs with these keys due at once, for who knows that what they
+// look at has changed. A job with an attempt in flight gets another one after it.
+func (s *Scheduler) Now(keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, key := range keys {
+		e := s.jobs[key]
+		switch {
+		case e == nil:
+		case e.running:
+			e.again = true
+		case e.index >= 0:
+			e.due = now
+			heap.Fix(&s.queue, e.index)
+		}
+	}
+	poke(s.wake)
+}
+
 // Snapshot gives the status of every job by key.
 func (s *Scheduler) Snapshot() map[string]Status {
 	s.mu.Lock()

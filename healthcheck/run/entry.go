@@ -30,12 +30,14 @@ type entry struct {
 
 	running             bool
 	removed             bool
+	again               bool // what the attempt in flight looks at may be old
 	startedAt, deadline time.Time
 	cancel              context.CancelFunc
 	gone                chan struct{} // closed when the attempt in flight has ended; made by who waits
 
 	lastRun        time.Time
 	result         healthcheck.Result
+	weighting      healthcheck.Weighting // of the last attempt that passed
 	runs, failures uint64
 	trouble        string // of the last attempt: local fault, overrun, panic
 	pending        string // trouble not yet logged
@@ -96,6 +98,16 @@ func (e *entry) record(r healthcheck.Result, panicked bool, now time.Time) bool 
 	return e.tracker.Record(r)
 }
 
+// reweigh takes over what the last attempt says about the weight, if it passed,
+// and says whether that is something else than before.
+func (e *entry) reweigh() bool {
+	if !e.result.OK || e.result.LocalFault || e.result.Weighting == e.weighting {
+		return false
+	}
+	e.weighting = e.result.Weighting
+	return true
+}
+
 // reschedule sets the due time of the next attempt after one that ended now.
 func (e *entry) reschedule(now time.Time) {
 	if !e.slot.After(now) {
@@ -105,6 +117,9 @@ func (e *entry) reschedule(now time.Time) {
 	e.due = e.slot
 	if e.tracker.Retrying() {
 		e.due = now.Add(e.job.DelayBeforeRetry)
+	}
+	if e.again {
+		e.due, e.again = now, false
 	}
 }
 
@@ -142,7 +157,7 @@ func (e *entry) age(now time.Time) time.Duration {
 func (e *entry) status(now time.Time) Status {
 	return Status{
 		Healthy: e.tracker.Verdict() == healthcheck.Up, Known: e.tracker.Verdict() != healthcheck.Unknown, Inherited: e.tracker.Inherited(),
-		LastRun: e.lastRun, Latency: e.result.Latency, Detail: e.result.Detail, Age: e.age(now),
+		LastRun: e.lastRun, Latency: e.result.Latency, Detail: e.result.Detail, Age: e.age(now), Weighting: e.weighting,
 		Runs: e.runs, Failures: e.failures, Progress: e.progress(), Alarm: e.alarmAt(now),
 	}
 }

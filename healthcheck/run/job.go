@@ -49,7 +49,10 @@ type Status struct {
 	Latency time.Duration // of the last attempt
 	Detail  string        // what the last attempt found, in one line
 	// Age is the time since LastRun, or since the check was configured.
-	Age      time.Duration
+	Age time.Duration
+	// Weighting is what the last attempt that passed did to the server's weight.
+	Weighting healthcheck.Weighting
+
 	Runs     uint64 // attempts ended
 	Failures uint64 // of these, failed ones (local faults not counted)
 	// Progress says how far the last results are on the way to another verdict,

@@ -102,7 +102,7 @@ func (c *Checker) converse(ctx context.Context, start time.Time, conn io.ReadWri
 
 // goodbye leaves as a mail client should, so that the server does not log a lost
 // connection. Whatever comes back, the check has passed.
-func goodbye(ctx context.Context, conn *connect.Conn) {
+func goodbye(ctx context.Context, conn connect.Stream) {
 	if _, err := io.WriteString(conn, "QUIT\r\n"); err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package tcpcheck
 
 import (
+	"fmt"
 	"net/netip"
 
 	"vipd/healthcheck"
@@ -10,7 +11,18 @@ import (
 type Config struct {
 	Target netip.AddrPort // the server
 	Source healthcheck.Source
+	Send   string // what is sent; "": nothing
+	Expect string // regular expression (RE2) that matches what comes; "": nothing is waited for
 }
 
 // Key names everything that decides the result, for use as the identity of the check.
-func (c Config) Key() string { return "TCP_CHECK " + c.Target.String() + c.Source.Key() }
+func (c Config) Key() string {
+	text := "TCP_CHECK " + c.Target.String() + c.Source.Key()
+	if c.Send != "" {
+		text += fmt.Sprintf(" send %q", c.Send)
+	}
+	if c.Expect != "" {
+		text += fmt.Sprintf(" expect %q", c.Expect)
+	}
+	return text
+}

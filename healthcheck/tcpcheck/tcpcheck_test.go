@@ -58,6 +58,9 @@ func TestKeyTellsChecksApart(t *testing.T) {
 		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Bind: netip.AddrPortFrom(netip.Addr{}, 1)}},
 		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Interface: "eth0"}},
 		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Source: healthcheck.Source{Interface: "eth0", Mark: 1}},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Send: "a"},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Expect: "a"},
+		{Target: netip.MustParseAddrPort("10.0.0.1:80"), Send: "a", Expect: "a"},
 	}
 	seen := map[string]bool{}
 	for _, c := range configs {

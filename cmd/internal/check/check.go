@@ -114,6 +114,7 @@ func commands(cfg *conf.Config) []string {
 			out = append(out, fmt.Sprintf("%s: %v; until then it is not run", where, err))
 		}
 	}
+	out = append(out, checkers(cfg)...)
 	g := cfg.Global
 	look("global_defs.startup_script", g.Startup.Command)
 	look("global_defs.shutdown_script", g.Shutdown.Command)

@@ -40,6 +40,7 @@ type balancer struct {
 	event  func(line string) // takes a line for the FIFOs; never blocks
 	run    commandRunner     // nil: no commands are run
 	places *whereabouts      // nil: every service is active and checked
+	local  *machine
 	log    *zap.Logger
 
 	mu       sync.Mutex // guards all following fields
@@ -82,7 +83,7 @@ type serverID struct {
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}, gentle: newGentle()}
+	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}, gentle: newGentle()}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -115,7 +116,7 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 // configure makes the checks of servers, whose verdicts were old, and the table. Called with mu held.
 func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
 	servers, gone := b.withGone(configured)
-	checks := newShared(b.checks.Snapshot())
+	checks, files := newShared(b.checks.Snapshot()), map[string][]string{}
 	services := make([]balancedService, 0, len(servers))
 	for i := range servers {
 		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
@@ -128,12 +129,15 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 			r := &s.conf.RealServers[j]
 			before := old[serverID{key, r.Address}]
 			for k := range r.Checks {
-				job, err := job(key, r, &r.Checks[k], before)
+				job, err := b.local.job(key, r, &r.Checks[k], before)
 				if err != nil {
 					return err
 				}
 				if s.held == nil {
 					s.keys[j] = append(s.keys[j], checks.add(job))
+					if name := r.Checks[k].File; name != "" {
+						files[name] = append(files[name], s.keys[j][k])
+					}
 					continue
 				}
 				s.keys[j] = append(s.keys[j], job.Key)
@@ -144,6 +148,7 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 		}
 		services = append(services, s)
 	}
+	b.local.watch(files)
 	switch err := b.checks.Configure(checks.all()); {
 	case errors.Is(err, run.ErrLingering):
 		b.log.Warn("a health check does not end; its results are ignored", zap.NamedError("err", err))
@@ -242,6 +247,7 @@ func (b *balancer) plan(snapshot map[string]run.Status, found reconcile.Status) 
 		for i := range p.Servers {
 			r := &p.Servers[i]
 			r.Health = health(s.verdict(i, snapshot))
+			r.Weight = weight(r.Weight, s.keys[i], snapshot)
 			r.Since = b.since[serverID{p.Key, r.Address}]
 			r.DrainFailed = r.DrainFailed || inheritedOnly(s.keys[i], snapshot)
 			b.tell(&s, p.Key, r)
@@ -285,6 +291,15 @@ func verdict(keys []string, snapshot map[string]run.Status) healthcheck.Verdict 
 		}
 	}
 	return out
+}
+
+// weight is what the checks of a server make of its configured weight.
+func weight(configured int, keys []string, snapshot map[string]run.Status) int {
+	var all []healthcheck.Weighting
+	for _, k := range keys {
+		all = append(all, snapshot[k].Weighting)
+	}
+	return healthcheck.Weight(configured, all)
 }
 
 func health(v healthcheck.Verdict) plan.Health {

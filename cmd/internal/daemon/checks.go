@@ -3,17 +3,19 @@ package daemon
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
 	"vipd/conf"
 	"vipd/healthcheck"
 	"vipd/healthcheck/dnscheck"
+	"vipd/healthcheck/grpccheck"
 	"vipd/healthcheck/httpcheck"
+	"vipd/healthcheck/pingcheck"
 	"vipd/healthcheck/run"
 	"vipd/healthcheck/smtpcheck"
 	"vipd/healthcheck/tcpcheck"
+	"vipd/healthcheck/udpcheck"
 	"vipd/ipvs"
 )
 
@@ -21,7 +23,7 @@ import (
 // line here. The key names everything that decides the result.
 var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, err error){
 	"TCP_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
-		cfg := tcpcheck.Config{Target: c.Target, Source: source(c)}
+		cfg := tcpcheck.Config{Target: c.Target, Source: source(c), Send: c.Send, Expect: c.Expect}
 		check, err := tcpcheck.New(cfg)
 		return cfg.Key(), check, err
 	},
@@ -39,11 +41,27 @@ var checkers = map[string]func(*conf.Check) (key string, c healthcheck.Checker, 
 		check, err := dnscheck.New(cfg)
 		return cfg.Key(), check, err
 	},
+	"UDP_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := udpcheck.Config{Target: c.Target, Source: source(c), Payload: c.Payload, Require: c.Reply.Required, Min: c.MinReply, Max: c.MaxReply}
+		cfg.Reply.Bytes, cfg.Reply.Mask = c.Reply.Bytes()
+		check, err := udpcheck.New(cfg)
+		return cfg.Key(), check, err
+	},
+	"PING_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := pingcheck.Config{Target: c.Target.Addr(), Source: source(c)}
+		check, err := pingcheck.New(cfg)
+		return cfg.Key(), check, err
+	},
+	"GRPC_CHECK": func(c *conf.Check) (string, healthcheck.Checker, error) {
+		cfg := grpccheck.Config{Target: c.Target, Source: source(c), Service: c.Service, TLS: c.TLS, ServerName: c.SNI, Authority: c.VirtualHost}
+		check, err := grpccheck.New(cfg)
+		return cfg.Key(), check, err
+	},
 }
 
 // source is where a check comes from.
 func source(c *conf.Check) healthcheck.Source {
-	return healthcheck.Source{Bind: c.Bind, Interface: c.BindIf, Mark: c.FWMark}
+	return healthcheck.Source{Bind: c.Bind, Interface: c.BindIf, Mark: c.FWMark, Via: c.Via}
 }
 
 func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
@@ -75,8 +93,8 @@ func regex(u conf.URL) httpcheck.Regex {
 
 // job makes the check of one server of one service. Its key does not say whose it
 // is: see share.
-func job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
-	key, checker, err := checkers[c.Kind](c)
+func (m *machine) job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
+	key, checker, err := m.checker(c)
 	if err != nil {
 		return run.Job{}, fmt.Errorf("making the %s of %s in %s: %w", c.Kind, server.Address, service, err)
 	}
@@ -84,8 +102,7 @@ func job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healt
 		inherit = healthcheck.Down
 	}
 	return run.Job{
-		Key: key, Checker: checker, Interval: c.DelayLoop,
-		Timeout:          c.ConnectTimeout * time.Duration(max(1, len(c.URLs))), // each page has its own
+		Key: key, Checker: checker, Interval: c.DelayLoop, Timeout: limit(c),
 		Limits:           healthcheck.Limits{Retry: c.Retry, Fall: c.Fall, Rise: c.Rise},
 		DelayBeforeRetry: c.DelayBeforeRetry, Warmup: c.Warmup, Inherit: inherit, LogFailures: c.LogAllFailures,
 		Fields: []zap.Field{

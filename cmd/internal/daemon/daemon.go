@@ -230,7 +230,7 @@ func (d *Daemon) build(work context.Context, home home) {
 		Sender: d.sender, Addresses: d.places, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
 	})
 	d.scripts = track.New(d.router.TrackResult, log)
-	d.files = track.NewFiles(d.router.TrackFile, log)
+	d.files = track.NewFiles(d.trackFile, log)
 	d.processes = track.NewProcesses(d.router.TrackProcess, log)
 	d.processes.First(home.first)
 	d.ipvs = home.kernel()
@@ -240,6 +240,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts, d.balance.run, d.balance.places = d.observer.alerts, d.notify, d.places
 	d.balance.Recall(filepath.Join(d.opts.StateDir, "overrides.json"))
+	d.balance.local.read, d.balance.local.again = d.files.Status, d.checks.Now
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
 	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine, places: d.places}
 	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
@@ -370,6 +371,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.processes.Configure(trackProcesses(cfg))
 	d.settleIPVS(cfg)
 	d.survival.Configure(cfg)
+	d.balance.local.configure(cfg.Global)
 	d.balance.Tell(cfg.Global.ServersAtStart)
 	d.balance.Commands(cfg.Global)
 	return d.balance.Configure(cfg.VirtualServers)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -28,7 +30,12 @@ var headings = []string{"## Name", "## Synopsis", "## Description", "## Keywords
 // goodServers are what the examples of the manual pages are run against.
 var goodServers = map[string]func(*testing.T) netip.AddrPort{
 	"TCP_CHECK": func(t *testing.T) netip.AddrPort {
-		return checktest.Serve(t, nil, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+		return checktest.Serve(t, nil, func(c net.Conn) {
+			if _, err := c.Read(make([]byte, 4096)); err == nil {
+				_, _ = io.WriteString(c, "+PONG\r\n")
+			}
+			_, _ = io.Copy(io.Discard, c)
+		})
 	},
 	"HTTP_GET": func(t *testing.T) netip.AddrPort { return checktest.Serve(t, nil, hello) },
 	"SMTP_CHECK": func(t *testing.T) netip.AddrPort {
@@ -39,7 +46,10 @@ var goodServers = map[string]func(*testing.T) netip.AddrPort{
 			}
 		})
 	},
-	"DNS_CHECK": dnsServer,
+	"DNS_CHECK":  dnsServer,
+	"UDP_CHECK":  udpServer,
+	"GRPC_CHECK": grpcServer,
+	"PING_CHECK": nowhere, "MISC_CHECK": nowhere, "FILE_CHECK": nowhere,
 	"SSL_GET": func(t *testing.T) netip.AddrPort {
 		return checktest.Serve(t, checktest.TLSConfig(t, "www.example.org"), hello)
 	},
@@ -107,7 +117,7 @@ func TestManualPages(t *testing.T) {
 			}
 		})
 	}
-	for kind := range checkers {
+	for _, kind := range append(slices.Collect(maps.Keys(localCheckers)), slices.Collect(maps.Keys(checkers))...) {
 		if !seen[kind] {
 			t.Errorf("no manual page has an example of %s", kind)
 		}
@@ -169,8 +179,8 @@ func runExample(t *testing.T, c *conf.Check) healthcheck.Result {
 	if serve == nil {
 		t.Fatalf("there is no good server for %s", c.Kind)
 	}
-	c.Target, c.Bind, c.BindIf, c.FWMark = serve(t), netip.AddrPort{}, "", 0
-	_, checker, err := checkers[c.Kind](c)
+	c.Target, c.Bind, c.BindIf, c.FWMark, c.Via = serve(t), netip.AddrPort{}, "", 0, netip.Addr{}
+	_, checker, err := exampleMachine().checker(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -284,9 +284,24 @@ func serverState(v healthcheck.Verdict) string {
 
 func checkStatus(c *conf.Check, r run.Status) status.Check {
 	return status.Check{
-		Type: c.Kind, Target: c.Target.String(), Healthy: r.Healthy, Known: r.Known, LastRun: r.LastRun,
+		Type: c.Kind, Target: checkTarget(c), Healthy: r.Healthy, Known: r.Known, LastRun: r.LastRun,
 		LatencyMS: float64(r.Latency.Microseconds()) / 1000, Detail: r.Detail, Progress: r.Progress, Alarm: r.Alarm,
 	}
+}
+
+// checkTarget is what a check looks at: an address, a program, a file.
+func checkTarget(c *conf.Check) string {
+	switch {
+	case c.File != "":
+		return "track_file " + c.File
+	case len(c.Argv) > 0:
+		return c.Argv[0]
+	case c.Target.Port() == 0:
+		return c.Target.Addr().String()
+	case c.Via.IsValid():
+		return c.Target.String() + " via " + c.Via.String()
+	}
+	return c.Target.String()
 }
 
 func (d *Daemon) counters(s *status.Status, table reconcile.Status) {

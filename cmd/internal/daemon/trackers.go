@@ -32,12 +32,20 @@ func trackScripts(cfg *conf.Config) []track.Config {
 	return out
 }
 
-// trackFiles are the files that an instance tracks: others are not read.
+// trackFiles are the files that an instance or a check of a server looks at: others
+// are not read.
 func trackFiles(cfg *conf.Config) []track.FileConfig {
 	used := map[string]bool{}
 	for _, i := range cfg.Instances {
 		for _, t := range i.TrackFiles {
 			used[t.Name] = true
+		}
+	}
+	for _, v := range cfg.VirtualServers {
+		for _, r := range v.RealServers {
+			for _, c := range r.Checks {
+				used[c.File] = true // "" is no name
+			}
 		}
 	}
 	var out []track.FileConfig
@@ -47,6 +55,12 @@ func trackFiles(cfg *conf.Config) []track.FileConfig {
 		}
 	}
 	return out
+}
+
+// trackFile tells all who look at a file of its value.
+func (d *Daemon) trackFile(name string, value int) {
+	d.router.TrackFile(name, value)
+	d.balance.local.FileChanged(name)
 }
 
 // matches are the ways to compare a process, in conf's words.

@@ -30,12 +30,21 @@ type Conn struct {
 	local, remote netip.AddrPort
 }
 
+// Stream is a connection over TCP, whoever makes its packets.
+type Stream interface {
+	net.Conn
+	Shorten(t time.Time) // reads end at t, if that is earlier than the end of the context
+}
+
 // Dial connects to target from source. The error is always an *Error.
-func Dial(ctx context.Context, target netip.AddrPort, source healthcheck.Source) (*Conn, error) {
+func Dial(ctx context.Context, target netip.AddrPort, source healthcheck.Source) (Stream, error) {
 	start := time.Now()
 	op := "connect " + target.String()
 	if ctx.Err() != nil {
 		return nil, timeoutError(ctx, op, start)
+	}
+	if source.Via.IsValid() {
+		return dialVia(ctx, op, start, target, source)
 	}
 	s, err := open(op, target, source, unix.SOCK_STREAM, unix.IPPROTO_TCP)
 	if err != nil {

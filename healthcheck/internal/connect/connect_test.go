@@ -26,7 +26,7 @@ func dial(t *testing.T, target netip.AddrPort) *Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	return c
+	return c.(*Conn)
 }
 
 // TestMadeAndReset: when the peer has answered and reset before the check

@@ -1,0 +1,83 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"vipd/healthcheck"
+)
+
+// Datagram gives a connected socket of kind SOCK_DGRAM or SOCK_RAW whose reads and
+// writes end with ctx. An error that the network reports (ICMP) is the error of the
+// next read or write, once; Refusal gives it. The error is always an *Error.
+func Datagram(ctx context.Context, op string, target netip.AddrPort, source healthcheck.Source, kind, protocol int) (*Conn, error) {
+	s, err := open(op, target, source, kind, protocol)
+	if err != nil {
+		return nil, err
+	}
+	level, option := unix.SOL_IP, unix.IP_RECVERR
+	if s.family == unix.AF_INET6 {
+		level, option = unix.SOL_IPV6, unix.IPV6_RECVERR
+	}
+	// Without it only a closed port is reported, not a host or a net that is away.
+	if err := unix.SetsockoptInt(s.fd, level, option, 1); err != nil {
+		unix.Close(s.fd)
+		return nil, &Error{Op: op, Err: err, Local: true}
+	}
+	if err := unix.Connect(s.fd, s.to); err != nil {
+		unix.Close(s.fd)
+		return nil, connectError(op, err, s, source)
+	}
+	c := &Conn{file: os.NewFile(uintptr(s.fd), "datagram"), local: source.Bind, remote: target}
+	if err := c.watch(ctx); err != nil {
+		c.file.Close()
+		return nil, &Error{Op: op, Err: err, Local: true}
+	}
+	return c, nil
+}
+
+// Control calls f with the descriptor.
+func (c *Conn) Control(f func(fd int) error) error {
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = f(int(fd)) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+// Refusal turns an error of reading or writing into one for the operator, with
+// the machine at fault told apart.
+func Refusal(op string, err error) *Error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return &Error{Op: op, Err: errno, Local: scarce(errno), Hint: hint(errno)}
+	}
+	return &Error{Op: op, Err: err}
+}
+
+// Timeout is the error for the end of ctx while an answer was waited for since start.
+func Timeout(ctx context.Context, op string, start time.Time) *Error {
+	return timeoutError(ctx, op, start)
+}
+
+// WaitUntil lets reads end at t, which must not be after the deadline of ctx, the
+// context that the connection was made with.
+func (c *Conn) WaitUntil(ctx context.Context, t time.Time) error {
+	if err := c.file.SetReadDeadline(t); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // its end may have been overwritten
+		return c.file.SetReadDeadline(time.Unix(1, 0))
+	}
+	return nil
+}
