@@ -88,8 +88,8 @@ func TestResults(t *testing.T) {
 	}{
 		{"refused", refused, udpcheck.Config{}, false, "connection refused (nobody listens on this port)"},
 		{"refused, an answer wanted", refused, want(udpcheck.Pattern{}, 0, 255), false, "connection refused"},
-		{"silence is no error", mute, udpcheck.Config{}, true, "no error within 80ms"},
-		{"silence is no answer", mute, want(udpcheck.Pattern{}, 0, 255), false, "no answer within 80ms"},
+		{"silence is no error", mute, udpcheck.Config{}, true, "no error within "},
+		{"silence is no answer", mute, want(udpcheck.Pattern{}, 0, 255), false, "no answer within "},
 		{"any answer", echo, udpcheck.Config{}, true, "16 bytes in answer"},
 		{"an answer", echo, want(udpcheck.Pattern{}, 0, 255, 1, 2, 3), true, "3 bytes in answer as wanted"},
 		{"the right one", echo, want(any4(1, 2), 0, 255, 1, 2, 3), true, "as wanted"},
