@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,10 +70,11 @@ func TestOverridesAndReturns(t *testing.T) {
 	conf := alone(web(vipA(), "rr", 1, 1, 1),
 		service(on(93, "wrr", "DR", "slow_start = \"5s\"\nweight = 100"), at2(93)...),
 		service(on(94, "rr", "DR", "min_up = 0.6"), append(at2(94), "10.9.0.13:94")...),
-		"[ipvs_sysctl]\nexpire_nodest_conn = 1\nconn_reuse_mode = 0\n")
+		"[ipvs_sysctl]\nexpire_nodest_conn = 1\nconn_reuse_mode = 0\nsync_refresh_period = 20\n")
+	conf = "[global_defs]\nlvs_sync_daemon = \"eth0 A\"\n" + conf
 	vipd := s.start(conf)[0]
 	d.WaitWeights(5*time.Second, tcp(vipA()), weights(1, 1, 1))
-	t.Run("settings are set", func(t *testing.T) { expectSettings(t, d, "1", "0") })
+	t.Run("settings are set", func(t *testing.T) { expectSettings(t, d, "1", "0", "3 0", "20") })
 	t.Run("told", func(t *testing.T) {
 		s.told(t, vipd, "takes no new connections", "drain", "10.9.0.11:80")
 		s.told(t, vipd, "maintenance", "maintenance", "10.9.0.12:80", "on", "--max", "1h")
@@ -97,11 +99,11 @@ func TestOverridesAndReturns(t *testing.T) {
 		vipd.Kill()
 		vipd.Again()
 		again(t)
-		expectSettings(t, d, "1", "0")
+		expectSettings(t, d, "1", "0", "3 0", "20")
 	})
 	t.Run("after a restart", func(t *testing.T) {
 		vipd.Stop(10 * time.Second)
-		expectSettings(t, d, "0", "1")
+		expectSettings(t, d, "0", "1", "3 50", "0")
 		vipd.Again()
 		again(t)
 	})
@@ -120,16 +122,21 @@ func TestOverridesAndReturns(t *testing.T) {
 	t.Run("settings change with a reload", func(t *testing.T) {
 		vipd.Reload(strings.Replace(conf, "conn_reuse_mode = 0\n", "", 1))
 		s.Eventually(5*time.Second, "conn_reuse_mode is as it was", func() bool { return d.ReadSysctl("net/ipv4/vs/conn_reuse_mode") == "1" })
-		expectSettings(t, d, "1", "1")
+		expectSettings(t, d, "1", "1", "3 0", "20")
 	})
 	t.Run("slow start", func(t *testing.T) { testSlowStart(t, s, slow) })
 	t.Run("min_up", func(t *testing.T) { testMinUp(t, s, vipd, floor) })
 }
 
-func expectSettings(t *testing.T, d *lab.Node, nodest, reuse string) {
+// expectSettings compares what [ipvs_sysctl] asks for, and what lvs_sync_daemon needs.
+func expectSettings(t *testing.T, d *lab.Node, nodest, reuse, threshold, refresh string) {
 	t.Helper()
-	if n, r := d.ReadSysctl("net/ipv4/vs/expire_nodest_conn"), d.ReadSysctl("net/ipv4/vs/conn_reuse_mode"); n != nodest || r != reuse {
-		t.Errorf("expire_nodest_conn is %s and conn_reuse_mode %s, want %s and %s", n, r, nodest, reuse)
+	var got []string
+	for _, name := range []string{"expire_nodest_conn", "conn_reuse_mode", "sync_threshold", "sync_refresh_period"} {
+		got = append(got, strings.Join(strings.Fields(d.ReadSysctl("net/ipv4/vs/"+name)), " "))
+	}
+	if want := []string{nodest, reuse, threshold, refresh}; !slices.Equal(got, want) {
+		t.Errorf("expire_nodest_conn, conn_reuse_mode, sync_threshold and sync_refresh_period are %q, want %q", got, want)
 	}
 }
 

@@ -29,7 +29,6 @@ import (
 	"vipd/healthcheck/run"
 	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
-	ipvsctl "vipd/ipvs/sysctl"
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
@@ -98,8 +97,6 @@ type Daemon struct {
 	feed      *feed
 	settings  *sysctl.Keeper
 	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
-
-	ipvsSettings *ipvsctl.Keeper
 
 	reloader
 	config configState
@@ -234,7 +231,6 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.processes = track.NewProcesses(d.router.TrackProcess, log)
 	d.processes.First(home.first)
 	d.ipvs = home.kernel()
-	d.ipvsSettings = ipvsctl.New(ipvsctl.Dir, filepath.Join(d.opts.StateDir, "ipvs-sysctls.json"), home.inside)
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
@@ -369,7 +365,6 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	d.scripts.Configure(trackScripts(cfg))
 	d.files.Configure(trackFiles(cfg))
 	d.processes.Configure(trackProcesses(cfg))
-	d.settleIPVS(cfg)
 	d.survival.Configure(cfg)
 	d.balance.local.configure(cfg.Global)
 	d.balance.Tell(cfg.Global.ServersAtStart)

@@ -2,57 +2,57 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"vipd/cmd/internal/ipvsadvice"
-	"vipd/cmd/internal/netns"
 	"vipd/cmd/internal/status"
 	"vipd/conf"
 )
 
-// inside runs a call in the namespace of the IPVS table.
-func (h home) inside(call func() error) error {
-	if h.ipvs == "" {
-		return call()
+// ipvsSettings are the settings of the kernel's IPVS that cfg asks for: what keeps connections, and what is in
+// [ipvs_sysctl], which decides where both name one.
+func ipvsSettings(cfg *conf.Config) map[string]string {
+	want := map[string]string{}
+	if cfg.Global.SyncDaemon != nil {
+		want["sync_threshold"] = "3 0"
+		want["sync_refresh_period"] = strconv.Itoa(int(conf.SyncRefresh.Seconds()))
 	}
-	return netns.Do(h.ipvs, call)
-}
-
-// settleIPVS makes the settings of [ipvs_sysctl].
-func (d *Daemon) settleIPVS(cfg *conf.Config) {
-	want := make(map[string]string, len(cfg.IPVSSettings))
+	if slices.ContainsFunc(cfg.VirtualServers, func(v conf.VirtualServer) bool { return v.Survive != "" }) {
+		want["sloppy_tcp"], want["sloppy_sctp"] = "1", "1"
+	}
 	for _, s := range cfg.IPVSSettings {
 		want[s.Name] = s.Value
 	}
-	if len(want) > 0 {
-		// They are there when IPVS is; the reconciler says why it is not.
-		_, _ = d.ipvs.Read()
-	}
-	if err := d.ipvsSettings.Want(want); err != nil {
-		d.log.Error("not all of ipvs_sysctl could be set or given back", zap.NamedError("err", err))
-	}
+	return want
 }
 
-// releaseIPVSSettings gives them back.
-func (d *Daemon) releaseIPVSSettings() error {
-	if err := d.ipvsSettings.Release(); err != nil {
-		return fmt.Errorf("giving ipvs_sysctl back: %w", err)
+// settle makes the settings; what failed is tried again with the next look at the facts.
+func (s *survival) settle(cfg *conf.Config) {
+	want := ipvsSettings(cfg)
+	if len(want) > 0 {
+		// They are there when IPVS is; the reconciler says why it is not.
+		_, _, _ = s.kernel.Facts()
 	}
-	return nil
+	err := s.settings.Want(want)
+	if err != nil {
+		err = fmt.Errorf("not all settings of IPVS could be made or given back: %w", err)
+	}
+	s.note("settings", err)
 }
 
 // settingStates adds the settings, and what they do to what the configuration promises.
 func (d *Daemon) settingStates(s *status.Status, cfg *conf.Config) {
-	for _, x := range d.ipvsSettings.Status() {
+	for _, x := range d.survival.settings.Status() {
 		out := status.Setting{Name: "net.ipv4.vs." + x.Name, Want: x.Want, Value: x.Value}
 		same := strings.Join(strings.Fields(x.Value), " ") == x.Want
 		switch {
 		case x.Err != nil:
 			out.Error = x.Err.Error()
-			s.Alarms = append(s.Alarms, "ipvs_sysctl: "+out.Error)
+			// There is one alarm for all of them, among the problems of survival.
 		case !same:
 			s.Alarms = append(s.Alarms, fmt.Sprintf("ipvs_sysctl: %s is %q, not %q: another program has changed it; a reload sets it again", out.Name, x.Value, x.Want))
 		}
@@ -60,7 +60,7 @@ func (d *Daemon) settingStates(s *status.Status, cfg *conf.Config) {
 	}
 	asIs := *cfg // status tells what is, not what was asked for
 	asIs.IPVSSettings = nil
-	s.Advice = append(s.Advice, ipvsadvice.Advice(&asIs, d.ipvsSettings.Value, kernelRelease())...)
+	s.Advice = append(s.Advice, ipvsadvice.Advice(&asIs, d.survival.settings.Value, kernelRelease())...)
 }
 
 func kernelRelease() string {

@@ -61,7 +61,6 @@ func (d *Daemon) stop(why string, wait time.Duration, hurry <-chan struct{}) err
 			defer cancel()
 			return d.survival.Release(ctx, hurry)
 		})
-		step(d.releaseIPVSSettings)
 		close(given)
 		step(d.lastWords)
 		done <- errors.Join(errs...)

@@ -18,9 +18,9 @@ import (
 	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
 	"vipd/ipvs/shield"
+	"vipd/ipvs/sysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/router"
 )
 
@@ -39,7 +39,7 @@ type survival struct {
 	kernel   lvsKernel
 	sync     *connsync.Manager
 	shield   *shield.Shield
-	settings *sysctl.Keeper
+	settings *sysctl.Keeper // of net.ipv4.vs, those of [ipvs_sysctl] among them
 	states   func() []router.InstanceStatus
 	host     func() *host.State
 	table    func() reconcile.Status
@@ -76,7 +76,7 @@ func newSurvival(kernel *ipvsnl.Kernel, stateDir string, log *zap.Logger) *survi
 	return &survival{
 		kernel: kernel,
 		sync:   connsync.New(kernel, connsync.Group{In: kernel.In}, filepath.Join(stateDir, "syncdaemon"), log),
-		shield: shield.New(""), settings: sysctl.New("/proc/sys", filepath.Join(stateDir, "ipvs-sysctls.json")),
+		shield: shield.New(""), settings: sysctl.New(sysctl.Dir, filepath.Join(stateDir, "ipvs-sysctls.json"), kernel.In),
 		log: log, wake: make(chan struct{}, 1), wrong: map[string]error{},
 	}
 }
@@ -89,11 +89,14 @@ func (s *survival) Changed() {
 	}
 }
 
-// Configure takes a new configuration, and sets the timeouts. The rest follows in the background.
+// Configure takes a new configuration, and makes the settings. The rest follows in the background.
 func (s *survival) Configure(cfg *conf.Config) {
 	s.mu.Lock()
 	s.cfg, s.looked = cfg, time.Time{}
 	s.mu.Unlock()
+	s.turn.Lock()
+	s.settle(cfg)
+	s.turn.Unlock()
 	s.sync.Configure(syncConfig(cfg))
 	s.Changed()
 }
@@ -144,7 +147,7 @@ func (s *survival) next() time.Duration {
 		return min(s.pending, survivalPeriod)
 	case s.cfg.Global.SyncDaemon != nil || s.cfg.Global.Shield > 0:
 		return survivalPeriod
-	case len(s.cfg.VirtualServers) > 0 || s.cfg.Global.LVSTimeouts != (conf.Timeouts{}):
+	case len(s.cfg.VirtualServers) > 0 || s.wrong["settings"] != nil || s.cfg.Global.LVSTimeouts != (conf.Timeouts{}):
 		return factsPeriod
 	}
 	return 0
@@ -199,24 +202,21 @@ func followed(cfg *conf.Config, name string) []string {
 	return []string{name}
 }
 
-// arrange makes the kernel's settings and timeouts right.
+// arrange makes the kernel's timeouts right, and the settings if they were not.
 func (s *survival) arrange(cfg *conf.Config) {
-	want, timeouts := survivalSettings(cfg), ipvs.Timeouts(cfg.Global.LVSTimeouts)
+	timeouts := ipvs.Timeouts(cfg.Global.LVSTimeouts)
 	var facts lvsFacts
 	var err error
-	if len(cfg.VirtualServers)+len(want) > 0 || timeouts != (ipvs.Timeouts{}) {
+	if len(cfg.VirtualServers) > 0 || timeouts != (ipvs.Timeouts{}) {
 		facts, err = s.setTimeouts(timeouts)
 	}
 	if errors.Is(err, ipvs.ErrAbsent) {
-		want, err = nil, nil // the reconciler says so, and there is nothing to set
+		err = nil // the reconciler says so
 	}
 	s.note("timeouts", err)
-	s.note("settings", s.kernel.In(func() error {
-		if !s.settings.Asked(want) {
-			return nil
-		}
-		return s.settings.Want(want, nil)
-	}))
+	if s.failed("settings") != nil {
+		s.settle(cfg)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.facts = facts
@@ -239,18 +239,6 @@ func (s *survival) setTimeouts(want ipvs.Timeouts) (lvsFacts, error) {
 	return lvsFacts{err == nil, now, buckets}, err
 }
 
-// survivalSettings are the kernel settings that keep connections.
-func survivalSettings(cfg *conf.Config) (out []sysctl.Setting) {
-	if cfg.Global.SyncDaemon != nil {
-		out = append(out, sysctl.Setting{Name: "vs/sync_threshold", Value: "3 0"},
-			sysctl.Setting{Name: "vs/sync_refresh_period", Value: fmt.Sprint(int(conf.SyncRefresh.Seconds()))})
-	}
-	if slices.ContainsFunc(cfg.VirtualServers, func(v conf.VirtualServer) bool { return v.Survive != "" }) {
-		out = append(out, sysctl.Setting{Name: "vs/sloppy_tcp", Value: "1"}, sysctl.Setting{Name: "vs/sloppy_sctp", Value: "1"})
-	}
-	return out
-}
-
 // guardAddresses shields the addresses of instances that are not MASTER, or have not been for long.
 func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []router.InstanceStatus, look bool) {
 	table := cfg.Global.Firewall.Table + "_shield"
@@ -267,9 +255,8 @@ func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []rout
 	armed, pending := armedAddresses(now, cfg, states, s.host())
 	s.mu.Lock()
 	s.pending, s.swept = pending, false
-	failed := s.wrong["shield"]
 	s.mu.Unlock()
-	if failed != nil && !look {
+	if s.failed("shield") != nil && !look {
 		return
 	}
 	err := s.shield.Want(table, armed)
@@ -348,6 +335,13 @@ func (s *survival) note(what string, err error) {
 	}
 }
 
+// failed is what is noted.
+func (s *survival) failed(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wrong[what]
+}
+
 // Release gives everything back, the sync daemons last: see connsync.
 func (s *survival) Release(ctx context.Context, hurry <-chan struct{}) error {
 	errs := []error{s.sync.Release(ctx, hurry)}
@@ -362,11 +356,8 @@ func (s *survival) Release(ctx context.Context, hurry <-chan struct{}) error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, s.kernel.In(func() error {
-		if !s.settings.Asked(nil) {
-			return nil
-		}
-		return s.settings.Release(nil)
-	}))
+	if err := s.settings.Release(); err != nil {
+		errs = append(errs, fmt.Errorf("giving settings of IPVS back: %w", err))
+	}
 	return errors.Join(errs...)
 }

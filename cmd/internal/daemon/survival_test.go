@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"vipd/ipvs"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/router"
 )
 
@@ -70,13 +70,13 @@ func TestCrowded(t *testing.T) {
 // TestSurvivalOfConfiguration: what each key asks of the kernel.
 func TestSurvivalOfConfiguration(t *testing.T) {
 	cfg := &conf.Config{}
-	if len(survivalSettings(cfg)) != 0 || syncConfig(cfg) != nil {
+	if len(ipvsSettings(cfg)) != 0 || syncConfig(cfg) != nil {
 		t.Error("a configuration without any asks for something")
 	}
 	cfg.Global.SyncDaemon = &conf.SyncDaemon{Interface: "eth1", Instance: "G", ID: 9, Port: 1, TTL: 2, Group: ipvs.DefaultSyncGroup()}
 	cfg.SyncGroups = []conf.SyncGroup{{Name: "G", Members: []string{"A", "B"}}}
-	want := []sysctl.Setting{{Name: "vs/sync_threshold", Value: "3 0"}, {Name: "vs/sync_refresh_period", Value: "10"}}
-	if got := survivalSettings(cfg); !slices.Equal(got, want) {
+	want := map[string]string{"sync_threshold": "3 0", "sync_refresh_period": "10"}
+	if got := ipvsSettings(cfg); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	if c := syncConfig(cfg); c.Both || c.Daemon.ID != 9 || c.Daemon.Interface != "eth1" || c.Linger != syncLinger {
@@ -93,7 +93,10 @@ func TestSurvivalOfConfiguration(t *testing.T) {
 		t.Error("without an instance not both roles run")
 	}
 	cfg.VirtualServers = []conf.VirtualServer{{Survive: "mh", Scheduler: "mh", Protocol: "TCP", Address: netip.MustParseAddrPort("10.9.0.100:80")}}
-	if got := survivalSettings(cfg); len(got) != 4 || got[2] != (sysctl.Setting{Name: "vs/sloppy_tcp", Value: "1"}) {
+	// What the operator says is what is set.
+	cfg.IPVSSettings = []conf.IPVSSetting{{Name: "sync_refresh_period", Value: "30"}, {Name: "conn_reuse_mode", Value: "0"}, {Name: "sloppy_sctp", Value: "0"}}
+	want = map[string]string{"sync_threshold": "3 0", "sync_refresh_period": "30", "sloppy_tcp": "1", "sloppy_sctp": "0", "conn_reuse_mode": "0"}
+	if got := ipvsSettings(cfg); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	if got := planService(&cfg.VirtualServers[0]); got.Flags != ipvs.FlagSched2 {

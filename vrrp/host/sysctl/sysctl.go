@@ -19,10 +19,10 @@ import (
 	"sync"
 )
 
-// Setting is a value that an interface, or the machine, is to have.
+// Setting is a value that an interface is to have.
 type Setting struct {
-	Dev   string // "": the machine
-	Name  string // below net/ipv4/conf/DEV; of the machine below net/ipv4
+	Dev   string
+	Name  string // below net/ipv4/conf/DEV
 	Value string
 }
 
@@ -88,10 +88,10 @@ func (k *Keeper) apply(links map[string]int) error {
 	}
 	before := len(k.held)
 	for s, h := range k.held {
-		if index(s, links) == h.Index && slices.Contains(k.want, s) {
+		if links[s.Dev] == h.Index && slices.Contains(k.want, s) {
 			continue
 		}
-		if index(s, links) == h.Index {
+		if links[s.Dev] == h.Index {
 			if err := k.restore(h); err != nil {
 				errs = append(errs, err)
 				continue
@@ -101,7 +101,7 @@ func (k *Keeper) apply(links map[string]int) error {
 	}
 	gone := len(k.held) < before
 	for _, s := range k.want {
-		index := index(s, links)
+		index := links[s.Dev]
 		if _, ok := k.held[s]; ok || index == 0 {
 			continue
 		}
@@ -115,18 +115,7 @@ func (k *Keeper) apply(links map[string]int) error {
 	return errors.Join(errs...)
 }
 
-// index tells apart an interface and one that was made anew by the name; 0: there is none.
-func index(s Setting, links map[string]int) int {
-	if s.Dev == "" {
-		return 1
-	}
-	return links[s.Dev]
-}
-
 func (k *Keeper) path(s Setting) string {
-	if s.Dev == "" {
-		return filepath.Join(k.root, "net/ipv4", s.Name)
-	}
 	return filepath.Join(k.root, "net/ipv4/conf", s.Dev, s.Name)
 }
 
@@ -135,7 +124,7 @@ func (k *Keeper) read(s Setting) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading a kernel setting: %w", err)
 	}
-	return strings.Join(strings.Fields(string(b)), " "), nil // numbers are printed with tabs between them
+	return strings.TrimSpace(string(b)), nil
 }
 
 func (k *Keeper) write(s Setting, value string) error {
