@@ -18,7 +18,8 @@ const (
 	streamGap   = 20 * time.Millisecond // a pause longer than a nap by this ends a stream
 	streamLong  = 4                     // readings on end that make one
 	napSockets  = 4                     // with more of them, to mute all costs more than it spares
-	floodPause  = time.Second           // after more than one reading holds: no nap for so long
+	floodLong   = 16                    // readings on end that are full: more than a neighbour's burst (512 adverts)
+	floodPause  = time.Second           // after that many: no nap for so long
 )
 
 // stream sees whether adverts come one by one on end.
@@ -27,7 +28,8 @@ type stream struct {
 	last   time.Time     // of the last reading that found any
 	nap    time.Duration // before it
 	length int
-	flood  time.Time // of the last reading that was full
+	full   int       // readings on end that held all they could
+	flood  time.Time // of the last one of a flood
 }
 
 // heard counts a reading at s.now that found n packets.
@@ -36,18 +38,22 @@ func (s *stream) heard(n int) {
 	case n == 0:
 		return
 	case n >= batchSize:
-		s.length, s.flood = 0, s.now
+		s.last, s.nap, s.full = s.now, 0, s.full+1
+		if s.full >= floodLong {
+			s.length, s.flood = 0, s.now
+		}
+		return
 	case s.now.Sub(s.last) > s.nap+streamGap:
 		s.length = 0
 	case s.length < streamLong:
 		s.length++
 	}
-	s.last, s.nap = s.now, 0
+	s.last, s.nap, s.full = s.now, 0, 0
 }
 
-// flows reports whether a nap is worth while.
+// flows reports whether a nap is worth while. After a full reading more is waiting.
 func (s *stream) flows(patience time.Duration) bool {
-	return patience >= shortestNap && s.length >= streamLong && s.last.Sub(s.flood) > floodPause
+	return patience >= shortestNap && s.length >= streamLong && s.full == 0 && s.last.Sub(s.flood) > floodPause
 }
 
 // nap waits for a deadline or Wake, but no longer than d. The sockets are muted for it:

@@ -47,7 +47,9 @@ func TestStream(t *testing.T) {
 // TestNoNapInAFlood: nor soon after it, however little the next readings find.
 func TestNoNapInAFlood(t *testing.T) {
 	s := stream{now: time.Now()}
-	s.heard(batchSize)
+	for range floodLong {
+		s.heard(batchSize)
+	}
 	for began := s.now; s.now.Sub(began) <= floodPause; s.now = s.now.Add(time.Millisecond) {
 		if s.heard(1); s.flows(time.Second) {
 			t.Fatalf("a nap %v after a flood", s.now.Sub(began))
@@ -55,6 +57,30 @@ func TestNoNapInAFlood(t *testing.T) {
 	}
 	if s.heard(1); !s.flows(time.Second) {
 		t.Error("no nap long after the flood")
+	}
+}
+
+// TestBurstIsNoFlood: the adverts of a neighbour with hundreds of virtual routers, which send all at once, second by
+// second, are awaited in a nap, and what is more than one reading holds is read without another.
+func TestBurstIsNoFlood(t *testing.T) {
+	s := stream{now: time.Now()}
+	for second := range 5 {
+		for i := range streamLong + 1 {
+			if s.heard(1); s.flows(time.Second) != (i >= streamLong) {
+				t.Fatalf("second %d, after %d readings: flows is %t", second, i+1, i < streamLong)
+			}
+			s.now = s.now.Add(20 * time.Microsecond)
+		}
+		s.nap, s.now = 20*time.Millisecond, s.now.Add(20*time.Millisecond)
+		for range floodLong - 1 {
+			if s.heard(batchSize); s.flows(time.Second) {
+				t.Fatal("a nap although more is waiting")
+			}
+		}
+		if s.heard(3); !s.flows(time.Second) {
+			t.Fatal("no nap after the burst was read")
+		}
+		s.now = s.now.Add(time.Second)
 	}
 }
 
