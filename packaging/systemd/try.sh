@@ -49,6 +49,10 @@ guest() {
 	cat >/etc/vipd/vipd.toml <<-EOF
 		[global_defs]
 		vrrp_notify_fifo = "/run/events nobody"
+		lvs_sync_daemon = "eth0 WEB"
+		sync_delay = 0
+		[ipvs_sysctl]
+		expire_nodest_conn = 1
 		[vrrp_script.who]
 		script = ["/bin/sh", "-c", 'test \$(id -u) = 65534 || exec sleep 30']
 		user = "nobody"
@@ -70,6 +74,18 @@ guest() {
 		lvs_method = "DR"
 		real_server = [{ address = "192.0.2.21:80" }]
 		TCP_CHECK = {}
+		[[virtual_server]]
+		address = "192.0.2.100:81"
+		lvs_sched = "rr"
+		lvs_method = "DR"
+		alpha = true
+		delay_loop = 1
+		[[virtual_server.real_server]]
+		address = "192.0.2.21:81"
+		MISC_CHECK = { misc_path = ["/bin/sh", "-c", 'test \$(id -u) = 65534'], user = "nobody" }
+		[[virtual_server.real_server]]
+		address = "192.0.2.11:81"
+		PING_CHECK = {}
 	EOF
 	echo 'ping -c1 -W1 127.0.0.1 >/dev/null; echo "$* ping $?" >>/run/notified' >/etc/vipd/notify
 	export container=try
@@ -105,6 +121,11 @@ has_vip() { ip addr show eth0 | grep -q 192.0.2.100/32; }
 no_vip() { ! has_vip; }
 service() { ipvsadm -Ln | grep -q 192.0.2.100:80; }
 no_service() { ! service; }
+server() { ipvsadm -Ln | grep -q -- "-> $1 "; }
+no_server() { ! server "$1"; }
+sync_daemon() { ipvsadm -Ln --daemon | grep -q 'master sync daemon'; }
+no_sync_daemon() { ! sync_daemon; }
+setting() { [ "$(cat /proc/sys/net/ipv4/vs/expire_nodest_conn)" = "$1" ]; }
 same_pid() { [ "$(show MainPID)" = "$pid" ]; }
 other_pid() { [ "$(show MainPID)" != "$pid" ] && [ "$(show SubState)" = running ]; }
 journal() { journalctl -u vipd -o cat --no-pager | grep -q "$1"; }
@@ -115,8 +136,14 @@ inside() {
 	wants "start: takes the address" has_vip
 	wants "start: makes the IPVS service" service
 	pid=$(show MainPID)
-	wants "limits: NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SETUID, SETGID, KILL, CHOWN only" \
-		grep -qE '^CapEff:\s+00000000000034e1$' "/proc/$pid/status"
+	wants "limits: NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SETUID, SETGID, KILL, CHOWN, SYS_NICE, IPC_LOCK only" \
+		grep -qE '^CapEff:\s+00000000008074e1$' "/proc/$pid/status"
+	wants "balance: a setting of IPVS is made" setting 1
+	wants "balance: the sync daemon runs" sync_daemon
+	wants "balance: a server is checked by a program of another user" server 192.0.2.21:81
+	wants "balance: a server is checked by ping" server 192.0.2.11:81
+	vipd drain 192.0.2.21:81 >/dev/null || fail "drain"
+	wants "balance: a server is drained" no_server 192.0.2.21:81
 	wants "user: the FIFO belongs to its reader" test "$(stat -c %U /run/events)" = nobody
 	sleep 4
 	wants "user: a script that hangs is killed" test "$(pgrep -c -f '^/bin/sleep 31')" -le 2
@@ -137,10 +164,14 @@ inside() {
 	wants "crash: the address of before was recognised" journal 'an earlier vipd added it'
 	wants "crash: has the address again" has_vip
 	wants "crash: the service is still there" service
+	wants "crash: the server is still drained" no_server 192.0.2.21:81
+	wants "crash: the sync daemon runs" sync_daemon
 
 	systemctl stop vipd || fail "stop"
 	wants "stop: gives the address up" no_vip
 	wants "stop: removes the service" no_service
+	wants "stop: gives the setting of IPVS back" setting 0
+	wants "stop: ends the sync daemon" no_sync_daemon
 	wants "stop: told to notify" grep -q 'INSTANCE WEB STOP' /run/notified
 	wants "stop: the record in /run/vipd stays" test -e /run/vipd/addresses.json
 
