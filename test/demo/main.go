@@ -1,8 +1,8 @@
 // Command demo shows vipd at work on a real kernel, within 90 seconds: a switch,
 // a client, two directors that share two virtual addresses active-active, and
 // three real servers behind LVS-DR, all in network namespaces of this machine.
-// One director dies and comes back, then one real server; what the client saw
-// is measured from packets and shown in a table.
+// One director dies and comes back, then one real server; another one is drained.
+// What the client saw is measured from packets and shown in a table.
 //
 //	go run ./test/demo          the show
 //	go run ./test/demo -shell   the same site, and a shell in it

@@ -17,6 +17,7 @@ func (s *site) show() {
 	s.directorDies()
 	s.directorReturns()
 	s.serverDies()
+	s.serverLeaves()
 	s.summary()
 }
 
@@ -154,6 +155,51 @@ func (s *site) serverDies() {
 	s.note("connections while r2 was dead but listed", "%d, of which %d failed", before.all, before.failed)
 	after := counts(tries, out.Add(50*time.Millisecond), back)
 	s.note("connections while r2 was out", "%d, of which %d failed", after.all, after.failed)
+}
+
+// serverLeaves drains r3 by command: its connections go on, it gets no others, and goes with the last one.
+func (s *site) serverLeaves() {
+	s.headline("r3 is to be repaired: vipd drain 10.9.0.13 --service 10.9.0.100:80")
+	to := netip.AddrPortFrom(vipA(), servicePort)
+	var held []*lab.Conn
+	for _, c := range s.cl.Open(to, 60, 4, 2*time.Second) {
+		if c.Server == "r3" {
+			held = append(held, c)
+		} else {
+			c.Close()
+		}
+	}
+	s.tell("drain", "10.9.0.13", "--service", to.String())
+	s.d[0].WaitWeights(5*time.Second, fmt.Sprintf("TCP %v", to), map[string]int{"10.9.0.11:80": 1, "10.9.0.12:80": 1, "10.9.0.13:80": 0})
+	shares, err := s.cl.Spread(to, 200, 4, 2*time.Second)
+	if err != nil {
+		s.Errorf("a connection during the drain failed: %v", err)
+	}
+	answered := 0
+	for _, c := range held {
+		if name, err := c.Ask(2 * time.Second); err == nil && name == "r3" {
+			answered++
+		}
+	}
+	s.note("r3 drains: its connections that still talk to it", "%d of %d", answered, len(held))
+	s.note("r3 drains: new connections", "%s", showShares(shares))
+	ended := time.Now()
+	for _, c := range held {
+		c.Close()
+	}
+	s.lab.Eventually(15*time.Second, "r3 is out of d1's table", func() bool { return s.inTable(s.d[0], vipA()) == 2 })
+	s.note("r3 drains: removed after its last connection closed", "%v (the kernel remembers closed ones for 1s)", ms(time.Since(ended)))
+	s.tell("undrain", "10.9.0.13")
+	s.lab.Eventually(5*time.Second, "r3 is in d1's table again", func() bool { return s.inTable(s.d[0], vipA()) == 3 })
+}
+
+// tell gives d1's vipd a command, and shows its answer.
+func (s *site) tell(words ...string) {
+	out, err := s.daemon[0].Ctl(words...)
+	if err != nil {
+		s.Fatalf("vipd %s: %v %s", strings.Join(words, " "), err, out)
+	}
+	fmt.Println(indent(out))
 }
 
 // ms rounds for the reader.

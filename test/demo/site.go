@@ -73,7 +73,8 @@ func build(st *stage) *site {
 func config(i int) string {
 	prio := [2][2]int{{200, 100}, {100, 200}}[i]
 	var b strings.Builder
-	b.WriteString(lab.VipdConf("",
+	// The kernel is to forget closed connections soon, so that the drained server goes while one watches.
+	b.WriteString(lab.VipdConf("[global_defs]\nlvs_timeouts = \"tcpfin 1\"\n",
 		lab.Instance{Name: "A", VRID: 51, Priority: prio[0], Interval: advertInterval, VIPs: []netip.Addr{vipA()}},
 		lab.Instance{Name: "B", VRID: 52, Priority: prio[1], Interval: advertInterval, VIPs: []netip.Addr{vipB()}}))
 	for _, service := range []struct {
