@@ -90,6 +90,9 @@ func (s Service) arguments() []string {
 	if s.Flags&FlagOnePacket != 0 {
 		b = append(b, "--ops")
 	}
+	if s.Engine != "" {
+		b = append(b, "--pe", s.Engine)
+	}
 	var names []string
 	for i, f := range []Flags{FlagSched1, FlagSched2, FlagSched3} {
 		if s.Flags&f != 0 {
@@ -113,15 +116,15 @@ func (d Destination) arguments() []string {
 		b = append(b, "-x", strconv.FormatUint(uint64(d.Upper), 10), "-y", strconv.FormatUint(uint64(d.Lower), 10))
 	}
 	switch d.Tunnel.Type {
-	case 1:
+	case GUE:
 		b = append(b, "--tun-type", "gue", "--tun-port", strconv.Itoa(int(d.Tunnel.Port)))
-	case 2:
+	case GRE:
 		b = append(b, "--tun-type", "gre")
 	}
 	switch d.Tunnel.Flags {
-	case 1:
+	case TunnelChecksum:
 		b = append(b, "--tun-csum")
-	case 2:
+	case TunnelRemoteChecksum:
 		b = append(b, "--tun-remcsum")
 	}
 	return b

@@ -92,9 +92,11 @@ func TestOpString(t *testing.T) {
 	v6 := ipvs.Service{Key: ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("[2001:db8::100]:53")), Scheduler: "rr", Flags: ipvs.FlagOnePacket}
 	persistent := ipvs.Service{Key: ipvs.MarkKey(7, true), Scheduler: "sh", Flags: ipvs.FlagSched1 | ipvs.FlagSched2, Persistence: 1500 * time.Millisecond, Granularity: 64}
 	sctp := ipvs.Service{Key: ipvs.AddressKey(ipvs.SCTP, netip.MustParseAddrPort("10.9.0.100:36412")), Scheduler: "lc"}
+	sip := ipvs.Service{Key: ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("10.9.0.100:5060")), Scheduler: "wrr", Persistence: time.Minute, Engine: "sip"}
 	limits := ipvs.Destination{Address: netip.MustParseAddrPort("10.9.1.1:8080"), Method: ipvs.NAT, Weight: 3, Upper: 10, Lower: 5}
 	gue := ipvs.Destination{Address: netip.MustParseAddrPort("[2001:db8::1]:0"), Method: ipvs.TUN, Weight: 1, Tunnel: ipvs.Tunnel{Type: 1, Port: 6080, Flags: 1}}
 	for want, op := range map[string]ipvs.Op{
+		"ipvsadm -A -u 10.9.0.100:5060 -s wrr -p 60 --pe sip":                                     {Kind: ipvs.AddService, Service: sip},
 		"ipvsadm -A -u [2001:db8::100]:53 -s rr --ops":                                            {Kind: ipvs.AddService, Service: v6},
 		"ipvsadm -E -f 7 -6 -s sh -p 2 -M 64 -b flag-1,flag-2":                                    {Kind: ipvs.EditService, Service: persistent},
 		"ipvsadm -D --sctp-service 10.9.0.100:36412":                                              {Kind: ipvs.DelService, Service: sctp},
@@ -138,19 +140,17 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// tables draws small tables over few keys, so that two of them often meet.
+// tables draws small tables over few keys, so that two of them often meet, with everything that services and servers can be.
 func tables(t *rapid.T, label string) ipvs.Table {
 	out := ipvs.Table{}
 	for i, s := range ipvstest.Services()[:4] {
 		if !rapid.Bool().Draw(t, fmt.Sprint(label, " has ", i)) {
 			continue
 		}
-		s.Scheduler = rapid.SampledFrom([]string{"rr", "wlc"}).Draw(t, "scheduler")
-		s.Persistence = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "persistence")
+		s = ipvstest.DrawService(t, s)
 		out.AddService(s)
 		for n := range rapid.IntRange(0, 4).Draw(t, "servers") {
-			m := rapid.SampledFrom([]ipvs.Method{ipvs.DR, ipvs.NAT}).Draw(t, "method")
-			out.AddDestination(s.Key, ipvstest.Server(s, 1+(n+len(label))%5, m, rapid.IntRange(0, 2).Draw(t, "weight")))
+			out.AddDestination(s.Key, ipvstest.DrawServer(t, s, 1+(n+len(label))%5))
 		}
 	}
 	return out

@@ -126,6 +126,9 @@ type Service struct {
 	// rounded up. A negative value is a persistent service with a time of zero, which only another program can have made.
 	Persistence time.Duration
 	Granularity int // prefix length of what counts as one client; zero is a single host. Means nothing without Persistence.
+	// Engine names the persistence engine ("sip") that says what a client is; empty for its address. A change of the
+	// service that does not name it takes it away, so it is in every one.
+	Engine string
 }
 
 // Normal returns the service as the kernel keeps it: whole seconds, no granularity without persistence and never zero.
@@ -199,11 +202,43 @@ func ParseProtocol(s string) (Protocol, error) {
 	return 0, fmt.Errorf("parsing protocol %q: want TCP, UDP or SCTP", s)
 }
 
+// TunnelType is a kind of encapsulation. The numbers are the kernel's.
+type TunnelType uint8
+
+// The tunnels: plain IP in IP, generic UDP encapsulation and GRE.
+const (
+	IPIP TunnelType = 0
+	GUE  TunnelType = 1
+	GRE  TunnelType = 2
+)
+
+// String returns the word that the configuration and ipvsadm use.
+func (t TunnelType) String() string {
+	switch t {
+	case IPIP:
+		return "ipip"
+	case GUE:
+		return "gue"
+	case GRE:
+		return "gre"
+	}
+	return strconv.Itoa(int(t))
+}
+
+// TunnelFlags say what the outer header of GUE and GRE carries. The numbers are the kernel's.
+type TunnelFlags uint16
+
+// The flags; without any there is no checksum. Remote checksums are GUE's alone.
+const (
+	TunnelChecksum       TunnelFlags = 1
+	TunnelRemoteChecksum TunnelFlags = 2
+)
+
 // Tunnel is the encapsulation of a TUN destination; the zero value is plain IP in IP.
 type Tunnel struct {
-	Type  uint8  // 0 IPIP, 1 GUE, 2 GRE
-	Port  uint16 // GUE's UDP port
-	Flags uint16 // 1 checksum, 2 remote checksum
+	Type  TunnelType
+	Port  uint16 // GUE's UDP port, never 0 with GUE
+	Flags TunnelFlags
 }
 
 // Destination is a real server in a service. Its address is its identity, everything else can be edited in place.
@@ -211,8 +246,8 @@ type Destination struct {
 	Address netip.AddrPort
 	Method  Method
 	Weight  int    // 0 takes no new connections
-	Upper   uint32 // connection limit, 0 none
-	Lower   uint32
+	Upper   uint32 // with so many connections it gets no more of them; 0: no limit
+	Lower   uint32 // … until it has fewer than this; 0: three quarters of Upper. Never above Upper.
 	Tunnel  Tunnel
 }
 

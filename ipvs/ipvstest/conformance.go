@@ -90,15 +90,46 @@ func (c *tester) check() {
 		if same, err := c.k.Same(other); err != nil || !same {
 			c.Fatalf("Same does not pass over another's service %s: %v, %v", key, same, err)
 		}
-		for a, d := range p.Destinations {
-			d.Weight++
-			other = c.model.Clone()
-			other.AddDestination(key, d)
-			if same, _ := c.k.Same(other); same {
-				c.Fatalf("Same does not see the weight of %s", a)
-			}
-			break
+		c.sees(key, p)
+	}
+}
+
+// sees checks that Same notices every attribute of a service, and of one of its servers, that is not as it should be.
+func (c *tester) sees(key ipvs.Key, p ipvs.Pool) {
+	c.Helper()
+	notices := func(what string, change func(ipvs.Table)) {
+		c.Helper()
+		other := c.model.Clone()
+		change(other)
+		if same, err := c.k.Same(other); err != nil || same {
+			c.Fatalf("Same does not see %s of %s: %v", what, key, err)
 		}
+	}
+	for what, change := range map[string]func(*ipvs.Service){
+		"the scheduler":   func(s *ipvs.Service) { s.Scheduler += "x" },
+		"one-packet":      func(s *ipvs.Service) { s.Flags ^= ipvs.FlagOnePacket },
+		"a flag":          func(s *ipvs.Service) { s.Flags ^= ipvs.FlagSched1 },
+		"the last flag":   func(s *ipvs.Service) { s.Flags ^= ipvs.FlagSched3 },
+		"the engine":      func(s *ipvs.Service) { s.Engine += "x" },
+		"the persistence": func(s *ipvs.Service) { s.Persistence += 7 * time.Second },
+	} {
+		notices(what, func(t ipvs.Table) { s := p.Service; change(&s); t.AddService(s) })
+	}
+	if len(p.Destinations) > 4 {
+		return // once is enough
+	}
+	for a, d := range p.Destinations {
+		for what, change := range map[string]func(*ipvs.Destination){
+			"the weight":      func(d *ipvs.Destination) { d.Weight++ },
+			"the upper limit": func(d *ipvs.Destination) { d.Upper++ },
+			"the lower limit": func(d *ipvs.Destination) { d.Lower++ },
+			"the tunnel":      func(d *ipvs.Destination) { d.Tunnel.Type ^= 1 },
+			"the tunnel port": func(d *ipvs.Destination) { d.Tunnel.Port++ },
+			"the checksum":    func(d *ipvs.Destination) { d.Tunnel.Flags ^= 1 },
+		} {
+			notices(what+" of "+a.String(), func(t ipvs.Table) { change(&d); t.AddDestination(key, d) })
+		}
+		break
 	}
 }
 
@@ -114,8 +145,14 @@ func life(t *testing.T, k Subject, s ipvs.Service) {
 	}
 	c.apply(op(ipvs.EditDestination, Server(s, 1, ipvs.DR, 65535)), op(ipvs.EditDestination, Server(s, 3, ipvs.NAT, 0)))
 	limited := Server(s, 2, ipvs.TUN, 3)
-	limited.Upper, limited.Lower = 100, 50
-	c.apply(op(ipvs.EditDestination, limited))
+	for _, limits := range [][2]uint32{{100, 50}, {100, 100}, {40, 0}, {1 << 31, 7}, {0, 0}} {
+		limited.Upper, limited.Lower = limits[0], limits[1]
+		c.apply(op(ipvs.EditDestination, limited))
+	}
+	for _, tunnel := range Tunnels() {
+		limited.Tunnel = tunnel
+		c.apply(op(ipvs.EditDestination, limited))
+	}
 
 	p := s
 	p.Persistence, p.Scheduler = 360*time.Second, "wrr"
@@ -127,15 +164,37 @@ func life(t *testing.T, k Subject, s ipvs.Service) {
 	c.apply(ipvs.Op{Kind: ipvs.EditService, Service: p.Normal()})
 	p.Persistence, p.Scheduler, p.Flags = 0, "sh", ipvs.FlagSched2
 	c.apply(ipvs.Op{Kind: ipvs.EditService, Service: p.Normal()})
-	if s.Protocol == ipvs.UDP {
-		p.Scheduler, p.Flags = "rr", ipvs.FlagOnePacket
+	for flags := ipvs.Flags(0); flags <= ipvs.FlagsAll; flags += ipvs.FlagOnePacket {
+		p.Flags = flags
 		c.apply(ipvs.Op{Kind: ipvs.EditService, Service: p.Normal()})
 	}
+	engine(c, p)
 
 	c.apply(op(ipvs.DelDestination, Server(s, 2, 0, 0)))
 	c.apply(ipvs.Op{Kind: ipvs.DelService, Service: ipvs.Service{Key: s.Key}})
 	c.apply(ipvs.Op{Kind: ipvs.AddService, Service: s}, op(ipvs.AddDestination, Server(s, 9, ipvs.DR, 1)))
 	c.apply(ipvs.Op{Kind: ipvs.DelService, Service: ipvs.Service{Key: s.Key}})
+}
+
+// engine shows that a service keeps its persistence engine whatever else is changed, by single changes and in batches.
+func engine(c *tester, s ipvs.Service) {
+	s.Persistence, s.Scheduler, s.Flags, s.Engine = time.Minute, "rr", 0, "sip"
+	c.apply(ipvs.Op{Kind: ipvs.EditService, Service: s.Normal()})
+	s.Persistence = 2 * time.Minute
+	c.apply(ipvs.Op{Kind: ipvs.EditService, Service: s.Normal()})
+	batch := ipvs.Op{Kind: ipvs.EditService, Service: s.Normal()}
+	batch.Service.Scheduler = "wrr"
+	c.apply(batch, ipvs.Op{Kind: ipvs.EditDestination, Service: ipvs.Service{Key: s.Key}, Destination: Server(s, 3, ipvs.NAT, 5)})
+	s.Engine = ""
+	c.apply(ipvs.Op{Kind: ipvs.EditService, Service: s.Normal()})
+}
+
+// Tunnels returns every encapsulation there is.
+func Tunnels() []ipvs.Tunnel {
+	return []ipvs.Tunnel{
+		{Type: ipvs.GUE, Port: 6080}, {Type: ipvs.GUE, Port: 6080, Flags: ipvs.TunnelChecksum}, {Type: ipvs.GUE, Port: 65535, Flags: ipvs.TunnelRemoteChecksum},
+		{Type: ipvs.GRE}, {Type: ipvs.GRE, Flags: ipvs.TunnelChecksum}, {Type: ipvs.IPIP},
+	}
 }
 
 func refusals(t *testing.T, k Subject, s ipvs.Service) {
@@ -145,8 +204,13 @@ func refusals(t *testing.T, k Subject, s ipvs.Service) {
 	}
 	unknown := s
 	unknown.Scheduler = "nosuch"
+	unknownEngine := s
+	unknownEngine.Engine = "nosuch"
 	key := ipvs.Service{Key: s.Key}
 	here, gone := Server(s, 1, ipvs.DR, 1), Server(s, 2, ipvs.DR, 1)
+	crossed, portless := here, here
+	crossed.Upper, crossed.Lower = 5, 6
+	portless.Method, portless.Tunnel.Type = ipvs.TUN, ipvs.GUE
 	before := []struct {
 		op   ipvs.Op
 		want error
@@ -157,8 +221,14 @@ func refusals(t *testing.T, k Subject, s ipvs.Service) {
 		{ipvs.Op{Kind: ipvs.EditDestination, Service: key, Destination: here}, unix.ESRCH},
 		{ipvs.Op{Kind: ipvs.DelDestination, Service: key, Destination: here}, unix.ESRCH},
 		{ipvs.Op{Kind: ipvs.AddService, Service: unknown}, unix.ENOENT},
+		{ipvs.Op{Kind: ipvs.AddService, Service: unknownEngine}, unix.ENOENT},
 		{ipvs.Op{Kind: ipvs.AddService, Service: s}, nil},
+		{ipvs.Op{Kind: ipvs.AddDestination, Service: key, Destination: crossed}, unix.ERANGE},
+		{ipvs.Op{Kind: ipvs.AddDestination, Service: key, Destination: portless}, unix.EINVAL},
 		{ipvs.Op{Kind: ipvs.AddDestination, Service: key, Destination: here}, nil},
+		{ipvs.Op{Kind: ipvs.EditDestination, Service: key, Destination: crossed}, unix.ERANGE},
+		{ipvs.Op{Kind: ipvs.EditDestination, Service: key, Destination: portless}, unix.EINVAL},
+		{ipvs.Op{Kind: ipvs.EditService, Service: unknownEngine}, unix.ENOENT},
 		{ipvs.Op{Kind: ipvs.AddService, Service: s}, unix.EEXIST},
 		{ipvs.Op{Kind: ipvs.EditService, Service: unknown}, unix.ENOENT},
 		{ipvs.Op{Kind: ipvs.AddDestination, Service: key, Destination: here}, unix.EEXIST},

@@ -31,7 +31,7 @@ type Entry struct {
 	Err error
 }
 
-// New returns an empty table that knows the schedulers of Linux 6.1.
+// New returns an empty table that knows the schedulers and the persistence engine of Linux 6.1.
 func New() *Kernel {
 	k := &Kernel{table: ipvs.Table{}, counts: map[ipvs.Target]ipvs.Connections{}, schedulers: map[string]bool{}}
 	for _, s := range []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "mh", "dh", "sed", "nq", "fo", "ovf"} {
@@ -110,7 +110,7 @@ func (k *Kernel) refuse(op ipvs.Op) error {
 		return unix.EEXIST
 	case op.Kind != ipvs.AddService && !exists:
 		return unix.ESRCH
-	case (op.Kind == ipvs.AddService || op.Kind == ipvs.EditService) && !k.schedulers[s.Scheduler]:
+	case (op.Kind == ipvs.AddService || op.Kind == ipvs.EditService) && (!k.schedulers[s.Scheduler] || s.Engine != "" && s.Engine != "sip"):
 		return unix.ENOENT
 	}
 	if !op.OnDestination() {
@@ -121,8 +121,10 @@ func (k *Kernel) refuse(op ipvs.Op) error {
 	switch {
 	case op.Kind != ipvs.DelDestination && d.Address.Addr().Is6() != s.IPv6 && d.Method != ipvs.TUN:
 		return unix.EINVAL
-	case op.Kind != ipvs.DelDestination && d.Weight < 0:
+	case op.Kind != ipvs.DelDestination && (d.Weight < 0 || d.Lower > d.Upper):
 		return unix.ERANGE
+	case op.Kind != ipvs.DelDestination && d.Tunnel.Type == ipvs.GUE && d.Tunnel.Port == 0:
+		return unix.EINVAL
 	case op.Kind == ipvs.AddDestination && exists:
 		return unix.EEXIST
 	case op.Kind != ipvs.AddDestination && !exists:

@@ -36,6 +36,7 @@ const (
 	svcFlags     = 7
 	svcTimeout   = 8
 	svcNetmask   = 9
+	svcEngine    = 11
 
 	destAddr     = 1
 	destPort     = 2
@@ -217,6 +218,7 @@ func encodeService(n *netlink.AttributeEncoder, s ipvs.Service, whole bool) {
 	}
 	c := toService(s)
 	n.String(svcScheduler, s.Scheduler)
+	n.String(svcEngine, s.Engine)           // left out it would be taken away, too; empty it is meant
 	n.Do(svcFlags, func() ([]byte, error) { // the flags, then the mask of those that are meant
 		b := make([]byte, 8)
 		binary.NativeEndian.PutUint32(b, uint32(c.Flags))
@@ -246,9 +248,9 @@ func encodeDestination(n *netlink.AttributeEncoder, d ipvs.Destination, whole bo
 	n.Uint32(destWeight, uint32(d.Weight))
 	n.Uint32(destUpper, d.Upper)
 	n.Uint32(destLower, d.Lower)
-	n.Uint8(destTunType, d.Tunnel.Type)
+	n.Uint8(destTunType, uint8(d.Tunnel.Type))
 	bigEndian(n, destTunPort, d.Tunnel.Port)
-	n.Uint16(destTunFlags, d.Tunnel.Flags)
+	n.Uint16(destTunFlags, uint16(d.Tunnel.Flags))
 }
 
 func bigEndian(n *netlink.AttributeEncoder, attr, v uint16) {

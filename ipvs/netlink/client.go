@@ -18,25 +18,16 @@ import (
 func (c *Conn) Read() (ipvs.Snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var services []cf.ServiceExtended
-	err := c.bounded(func() (err error) {
-		services, err = c.client.Services()
-		return notEmpty(err)
-	})
+	services, err := c.services()
 	if err != nil {
-		return ipvs.Snapshot{}, fmt.Errorf("listing IPVS services: %w", err)
+		return ipvs.Snapshot{}, err
 	}
 	snap := ipvs.Snapshot{Table: make(ipvs.Table, len(services)), Connections: map[ipvs.Target]ipvs.Connections{}}
-	for _, s := range services {
-		service := fromService(s.Service)
+	for _, service := range services {
 		snap.Table.AddService(service)
-		var dests []cf.DestinationExtended
-		err := c.bounded(func() (err error) {
-			dests, err = c.client.Destinations(s.Service)
-			return notEmpty(err)
-		})
+		dests, err := c.destinations(service)
 		if err != nil {
-			return ipvs.Snapshot{}, fmt.Errorf("listing the servers of %s: %w", service.Key, err)
+			return ipvs.Snapshot{}, err
 		}
 		for _, d := range dests {
 			dest := fromDestination(d.Destination)
@@ -49,6 +40,30 @@ func (c *Conn) Read() (ipvs.Snapshot, error) {
 	return snap, nil
 }
 
+// services lists all services of this namespace. The library does not tell their persistence engines.
+func (c *Conn) services() ([]ipvs.Service, error) {
+	if c.broken != nil {
+		return nil, c.broken
+	}
+	all, err := c.batch.services()
+	if err != nil {
+		return nil, fmt.Errorf("listing IPVS services: %w", err)
+	}
+	return all, nil
+}
+
+// destinations lists the servers of a service.
+func (c *Conn) destinations(s ipvs.Service) (dests []cf.DestinationExtended, err error) {
+	err = c.bounded(func() (err error) {
+		dests, err = c.client.Destinations(toService(s))
+		return notEmpty(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the servers of %s: %w", s.Key, err)
+	}
+	return dests, nil
+}
+
 // notEmpty turns the library's way of saying "no entries" into no error. The kernel's own ENOENT stays one: it says that
 // IPVS has been unloaded.
 func notEmpty(err error) error {
@@ -59,14 +74,13 @@ func notEmpty(err error) error {
 	return err
 }
 
-// single makes one change.
+// single makes one change. What the library cannot say of a service, its persistence engine, a change would take away:
+// services are made and edited by messages of our own.
 func (c *Conn) single(op ipvs.Op) error {
 	s, d := toService(op.Service), toDestination(op.Destination)
 	switch op.Kind {
-	case ipvs.AddService:
-		return c.client.CreateService(s)
-	case ipvs.EditService:
-		return c.client.UpdateService(s)
+	case ipvs.AddService, ipvs.EditService:
+		return c.batch.apply([]ipvs.Op{op})[0]
 	case ipvs.DelService:
 		return c.client.RemoveService(s)
 	case ipvs.AddDestination:
@@ -97,22 +111,6 @@ func toService(s ipvs.Service) cf.Service {
 	return out
 }
 
-func fromService(s cf.Service) ipvs.Service {
-	out := ipvs.Service{Scheduler: s.Scheduler, Flags: ipvs.Flags(s.Flags) & ipvs.FlagsAll, Granularity: s.Netmask.Bits()}
-	if s.FWMark != 0 {
-		out.Key = ipvs.MarkKey(s.FWMark, s.Family == cf.INET6)
-	} else {
-		out.Key = ipvs.AddressKey(ipvs.Protocol(s.Protocol), netip.AddrPortFrom(s.Address, s.Port))
-	}
-	if s.Flags&cf.ServicePersistent != 0 {
-		out.Persistence = time.Duration(s.Timeout) * time.Second
-		if out.Persistence == 0 {
-			out.Persistence = -1 // persistent without a time: must not look like a service without persistence
-		}
-	}
-	return out.Normal()
-}
-
 func toDestination(d ipvs.Destination) cf.Destination {
 	out := cf.Destination{
 		Address: d.Address.Addr(), Port: d.Address.Port(), FwdMethod: cf.ForwardType(d.Method), Weight: uint32(d.Weight),
@@ -129,6 +127,6 @@ func fromDestination(d cf.Destination) ipvs.Destination {
 	return ipvs.Destination{
 		Address: netip.AddrPortFrom(d.Address, d.Port), Method: ipvs.Method(d.FwdMethod), Weight: int(d.Weight),
 		Upper: d.UpperThreshold, Lower: d.LowerThreshold,
-		Tunnel: ipvs.Tunnel{Type: uint8(d.TunnelType), Port: d.TunnelPort, Flags: uint16(d.TunnelFlags)},
+		Tunnel: ipvs.Tunnel{Type: ipvs.TunnelType(d.TunnelType), Port: d.TunnelPort, Flags: ipvs.TunnelFlags(d.TunnelFlags)},
 	}
 }

@@ -1,8 +1,8 @@
 // Package netlink reads and changes the kernel's IPVS table.
 //
-// The common path, reading services and their destinations and single changes, goes through cloudflare/ipvs; bulk changes
-// go through batched generic netlink of our own. No exchange with the kernel waits longer than [Timeout], but for 10 s those about sync
-// daemons, which the kernel waits for itself.
+// The common path, reading destinations and single changes, goes through cloudflare/ipvs; bulk changes, and services, whose
+// persistence engine that library does not know, go through generic netlink of our own. No exchange with the kernel waits
+// longer than [Timeout], but for 10 s those about sync daemons, which the kernel waits for itself.
 package netlink
 
 import (

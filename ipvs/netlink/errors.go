@@ -32,7 +32,11 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Remedy() string {
 	service := e.Op.Kind == ipvs.AddService || e.Op.Kind == ipvs.EditService
 	family := e.Op.Destination.Address.Addr().Is6() != e.Op.Service.IPv6
+	d := e.Op.Destination
 	switch {
+	case errors.Is(e.Err, unix.ENOENT) && service && e.Op.Service.Engine != "":
+		return fmt.Sprintf("scheduler %q or persistence engine %q is not in this kernel: modprobe ip_vs_%s or ip_vs_pe_%s failed",
+			e.Op.Service.Scheduler, e.Op.Service.Engine, e.Op.Service.Scheduler, e.Op.Service.Engine)
 	case errors.Is(e.Err, unix.ENOENT) && service:
 		return fmt.Sprintf("scheduler %q is not in this kernel: modprobe ip_vs_%s failed", e.Op.Service.Scheduler, e.Op.Service.Scheduler)
 	case errors.Is(e.Err, unix.EPERM):
@@ -40,7 +44,12 @@ func (e *Error) Remedy() string {
 	case errors.Is(e.Err, unix.EAFNOSUPPORT):
 		return "this kernel's IPVS has no IPv6: it needs CONFIG_IP_VS_IPV6"
 	case errors.Is(e.Err, unix.EINVAL) && e.Op.OnDestination() && family:
+		if d.Method == ipvs.TUN {
+			return "the kernel takes no server of another address family than its service while a connection sync daemon runs"
+		}
 		return "a server of another address family than its service needs the method TUN"
+	case errors.Is(e.Err, unix.ERANGE) && e.Op.OnDestination() && d.Lower > d.Upper:
+		return "the lower connection limit is above the upper one"
 	}
 	return ""
 }

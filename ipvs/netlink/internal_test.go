@@ -113,7 +113,7 @@ type hungClient struct {
 	closed chan struct{}
 }
 
-func (h hungClient) Services() ([]cf.ServiceExtended, error) {
+func (h hungClient) Destinations(cf.Service) ([]cf.DestinationExtended, error) {
 	<-h.closed
 	return nil, os.ErrClosed
 }
@@ -122,7 +122,10 @@ func (h hungClient) Close() error { close(h.closed); return nil }
 // TestHungCallReturns: a call that the kernel does not answer returns in time and leaves the connection unusable.
 func TestHungCallReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Conn{client: hungClient{closed: make(chan struct{})}}
+		f := &fakeSocket{onSend: func(f *fakeSocket, m []netlink.Message) {
+			f.answers = append(f.answers, listing(t, m[0], anyService()))
+		}}
+		c := &Conn{client: hungClient{closed: make(chan struct{})}, batch: &batcher{c: f}}
 		begin := time.Now()
 		if _, err := c.Read(); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begin) != Timeout {
 			t.Errorf("%v after %v", err, time.Since(begin))
@@ -133,9 +136,71 @@ func TestHungCallReturns(t *testing.T) {
 	})
 }
 
+func anyService() ipvs.Service {
+	return ipvs.Service{Key: ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("10.9.0.100:5060")), Scheduler: "mh", Flags: ipvs.FlagSched2,
+		Persistence: time.Minute, Granularity: 24, Engine: "sip"}
+}
+
+// listing answers a dump with a service, as the kernel does.
+func listing(t *testing.T, ask netlink.Message, s ipvs.Service) func() ([]netlink.Message, error) {
+	data, err := encode(ipvs.Op{Kind: ipvs.AddService, Service: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() ([]netlink.Message, error) {
+		return []netlink.Message{{Header: netlink.Header{Sequence: ask.Header.Sequence}, Data: append([]byte{1, genlVersion, 0, 0}, data...)}}, nil
+	}
+}
+
+// TestListing: a listed service is what was written, whatever late answers come before; a short answer is an error.
+func TestListing(t *testing.T) {
+	for _, want := range []ipvs.Service{anyService(), {Key: ipvs.MarkKey(7, true), Scheduler: "rr", Persistence: time.Second, Granularity: 64}} {
+		f := &fakeSocket{seq: 5, onSend: func(f *fakeSocket, m []netlink.Message) {
+			f.answers = append(f.answers, ack(3), nack(4, unix.ENOENT), listing(t, m[0], want))
+		}}
+		got, err := (&batcher{c: f}).services()
+		if err != nil || len(got) != 1 || got[0] != want.Normal() {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	f := &fakeSocket{onSend: func(f *fakeSocket, m []netlink.Message) {
+		f.answers = append(f.answers, func() ([]netlink.Message, error) {
+			return []netlink.Message{{Header: m[0].Header, Data: []byte{1, 1}}}, nil
+		})
+	}}
+	if got, err := (&batcher{c: f}).services(); err == nil {
+		t.Errorf("a short answer is read as %v", got)
+	}
+	f = &fakeSocket{onSend: func(f *fakeSocket, m []netlink.Message) {
+		f.answers = append(f.answers, nack(m[0].Header.Sequence, unix.ENOENT))
+	}}
+	if _, err := (&batcher{c: f}).services(); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("a refused dump: %v", err)
+	}
+}
+
+// FuzzDecodeService: no answer makes the reading fail otherwise than with an error, and what is read is in normal form.
+func FuzzDecodeService(f *testing.F) {
+	for _, s := range []ipvs.Service{anyService(), {Key: ipvs.MarkKey(7, true), Scheduler: "rr"}} {
+		data, err := encode(ipvs.Op{Kind: ipvs.AddService, Service: s})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := decodeService(b); err == nil && s != s.Normal() {
+			t.Errorf("%+v is not in normal form", s)
+		}
+	})
+}
+
 func TestErrorText(t *testing.T) {
 	service := ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")), Scheduler: "twos"}
 	v6 := ipvs.Destination{Address: netip.MustParseAddrPort("[2001:db8::1]:80"), Method: ipvs.DR, Weight: 1}
+	sip, tunnelled, crossed := service, v6, v6
+	sip.Engine, tunnelled.Method = "sip", ipvs.TUN
+	crossed.Upper, crossed.Lower = 1, 2
 	refused := func(e unix.Errno) error { return &netlink.OpError{Op: "receive", Err: e} }
 	for _, c := range []struct {
 		err  *Error
@@ -149,6 +214,12 @@ func TestErrorText(t *testing.T) {
 			`ipvsadm -a -t 10.9.0.100:80 -r [2001:db8::1]:80 -g -w 1: a server of another address family than its service needs the method TUN (invalid argument)`},
 		{&Error{ipvs.Op{Kind: ipvs.DelDestination, Service: service, Destination: v6}, refused(unix.ENOENT)},
 			`ipvsadm -d -t 10.9.0.100:80 -r [2001:db8::1]:80: no such file or directory`},
+		{&Error{ipvs.Op{Kind: ipvs.AddService, Service: sip}, refused(unix.ENOENT)},
+			`ipvsadm -A -t 10.9.0.100:80 -s twos --pe sip: scheduler "twos" or persistence engine "sip" is not in this kernel: modprobe ip_vs_twos or ip_vs_pe_sip failed (no such file or directory)`},
+		{&Error{ipvs.Op{Kind: ipvs.AddDestination, Service: service, Destination: tunnelled}, refused(unix.EINVAL)},
+			`ipvsadm -a -t 10.9.0.100:80 -r [2001:db8::1]:80 -i -w 1: the kernel takes no server of another address family than its service while a connection sync daemon runs (invalid argument)`},
+		{&Error{ipvs.Op{Kind: ipvs.EditDestination, Service: service, Destination: crossed}, refused(unix.ERANGE)},
+			`ipvsadm -e -t 10.9.0.100:80 -r [2001:db8::1]:80 -g -w 1 -x 1 -y 2: the lower connection limit is above the upper one (numerical result out of range)`},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

@@ -12,9 +12,10 @@ import (
 	"vipd/ipvs"
 )
 
-// Same reports whether the services of t look in the kernel as they do in t; other services do not matter. It reads
-// /proc/net/ip_vs, which costs a small part of what [Conn.Read] does, and sees services, schedulers, persistence,
-// servers, methods and weights; scheduler flags, connection limits and tunnel details it does not see.
+// Same reports whether the services of t are in the kernel as they are in t; other services do not matter. It costs a
+// small part of what [Conn.Read] does: /proc/net/ip_vs shows services, schedulers, persistence, servers, methods and
+// weights, and the kernel is asked only about what that file leaves out. In a table of more than a few hundred servers it
+// does not see limits and tunnel details that others gave to servers of pools that should have none.
 func (c *Conn) Same(t ipvs.Table) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +34,10 @@ func (c *Conn) Same(t ipvs.Table) (bool, error) {
 	}
 	m.end()
 	c.hz = m.hz
-	return len(m.found) == len(t), nil
+	if len(m.found) < len(t) || len(t) == 0 {
+		return len(t) == 0, nil
+	}
+	return c.sameDetails(t)
 }
 
 // readProc reads the file from its start, into a buffer that is kept.

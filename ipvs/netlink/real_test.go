@@ -156,6 +156,11 @@ func TestSameSees(t *testing.T) {
 		"-E -t 10.9.0.100:80 -s wlc -p 361",
 		"-E -t 10.9.0.100:80 -s wlc -p 360 -M 255.255.255.0",
 		"-E -t 10.9.0.100:80 -s wlc",
+		"-E -t 10.9.0.100:80 -s wlc -p 360 -b flag-1",
+		"-E -t 10.9.0.100:80 -s wlc -p 360 --pe sip",
+		"-E -u [2001:db8::100]:80 -s wlc -p 360 -o",
+		"-e -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 1 -x 9 -y 3",
+		"-e -f 7 -6 -r [2001:db8::1]:0 -g -w 1 -x 9",
 		"-E -t [2001:db8::100]:80 -s wlc -p 360 -M 64",
 		"-d -t 10.9.0.100:80 -r 10.9.1.1:80",
 		"-a -t 10.9.0.100:80 -r 10.9.1.2:80 -g",
@@ -174,6 +179,36 @@ func TestSameSees(t *testing.T) {
 			t.Fatalf("before %s: %v, %v", edit, same, err)
 		}
 		ipvsadm(t, strings.Fields(edit)...)
+		if same, err := c.Same(want); err != nil || same {
+			t.Errorf("after %s: %v, %v", edit, same, err)
+		}
+	}
+}
+
+// TestSameSeesTunnels: in a table too large to ask for every server, pools with tunnels are looked at.
+func TestSameSeesTunnels(t *testing.T) {
+	c := open(t)
+	want := ipvs.Table{}
+	s, many := ipvstest.Services()[0], ipvstest.Services()[1]
+	ops := []ipvs.Op{{Kind: ipvs.AddService, Service: s}, {Kind: ipvs.AddService, Service: many}}
+	for i := range 210 {
+		ops = append(ops, ipvs.Op{Kind: ipvs.AddDestination, Service: many, Destination: ipvstest.Server(many, i+1, ipvs.DR, 1)})
+	}
+	d := ipvstest.Server(s, 1, ipvs.TUN, 1)
+	d.Tunnel = ipvs.Tunnel{Type: ipvs.GUE, Port: 6080, Flags: ipvs.TunnelChecksum}
+	ops = append(ops, ipvs.Op{Kind: ipvs.AddDestination, Service: s, Destination: d})
+	for _, op := range ops {
+		want.Apply(op)
+	}
+	for _, edit := range []string{
+		"--tun-type ipip", "--tun-type gre --tun-csum", "--tun-type gue --tun-port 6081 --tun-csum", "--tun-type gue --tun-port 6080 --tun-nocsum", "--tun-type gue --tun-port 6080 --tun-remcsum",
+	} {
+		ipvsadm(t, "-C")
+		must(t, c.Apply(ops))
+		if same, err := c.Same(want); err != nil || !same {
+			t.Fatalf("before %s: %v, %v", edit, same, err)
+		}
+		ipvsadm(t, append(strings.Fields("-e -t 10.9.0.100:80 -r 10.9.1.1:80 -i -w 1"), strings.Fields(edit)...)...)
 		if same, err := c.Same(want); err != nil || same {
 			t.Errorf("after %s: %v, %v", edit, same, err)
 		}

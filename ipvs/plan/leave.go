@@ -21,7 +21,7 @@ func Remember(t ipvs.Table) Memory { return Memory{table: t} }
 
 // Wants reports whether the plan has the entry in its table.
 func (m Memory) Wants(t ipvs.Target) bool {
-	_, ok := m.table[t.Service].Destinations[plain(t.Destination)]
+	_, ok := m.table[t.Service].Destinations[At(t.Destination, t.Service)]
 	return ok
 }
 
@@ -30,26 +30,26 @@ func (m Memory) Usable(k ipvs.Key) bool { return m.table[k].Usable() }
 
 // LeavingSince returns since when an entry takes no new connections and waits for the end of those it has; zero: it does not.
 func (m Memory) LeavingSince(t ipvs.Target) time.Time {
-	return m.leaving[ipvs.Target{Service: t.Service, Destination: plain(t.Destination)}]
+	return m.leaving[ipvs.Target{Service: t.Service, Destination: At(t.Destination, t.Service)}]
 }
 
 // leave keeps in the table, with weight 0, what was in it and is not wanted any more but may have connections.
-func (p *planner) leave(s *Service, st *ServiceState) {
-	pool := p.out.Table[s.Key].Destinations
+func (p *planner) leave(s *Service, k ipvs.Key, st *ServiceState) {
+	pool := p.out.Table[k].Destinations
 	if pool == nil {
 		return // the service itself is in no table
 	}
-	for addr, d := range p.in.Before.table[s.Key].Destinations {
+	for addr, d := range p.in.Before.table[k].Destinations {
 		if _, wanted := pool[addr]; wanted {
 			continue
 		}
-		t := ipvs.Target{Service: s.Key, Destination: addr}
+		t := ipvs.Target{Service: k, Destination: addr}
 		since, known := p.in.Before.leaving[t]
 		if !known {
 			since = p.in.Now
 		}
-		i := slices.IndexFunc(s.Servers, func(r Server) bool { return plain(r.Address) == addr })
-		limit, may := s.mayLeave(addr, i, since)
+		i := slices.IndexFunc(s.Servers, func(r Server) bool { return At(r.Address, k) == addr })
+		limit, may := s.mayLeave(k, addr, i, since)
 		if !may || !limit.IsZero() && !p.in.Now.Before(limit) || p.empty(t, since) {
 			continue
 		}
@@ -65,7 +65,9 @@ func (p *planner) leave(s *Service, st *ServiceState) {
 		p.out.Leaving++
 		state := ServerState{Address: addr, Present: true, Leaving: true}
 		if i < 0 {
-			st.Others = append(st.Others, state)
+			if !slices.ContainsFunc(st.Others, func(o ServerState) bool { return o.Address == addr }) {
+				st.Others = append(st.Others, state)
+			}
 			continue
 		}
 		state.Address = s.Servers[i].Address
@@ -74,8 +76,8 @@ func (p *planner) leave(s *Service, st *ServiceState) {
 	slices.SortFunc(st.Others, func(a, b ServerState) int { return a.Address.Compare(b.Address) })
 }
 
-// mayLeave says whether an entry leaves gently, and until when at most. i is its place among the servers, or below 0.
-func (s *Service) mayLeave(addr netip.AddrPort, i int, since time.Time) (limit time.Time, may bool) {
+// mayLeave says whether an entry leaves gently, and until when at most. i is its place among the servers, or below 0; k the service that it leaves.
+func (s *Service) mayLeave(k ipvs.Key, addr netip.AddrPort, i int, since time.Time) (limit time.Time, may bool) {
 	bounded := func() time.Time {
 		if s.DrainMax <= 0 {
 			return time.Time{}
@@ -83,7 +85,7 @@ func (s *Service) mayLeave(addr netip.AddrPort, i int, since time.Time) (limit t
 		return since.Add(s.DrainMax)
 	}
 	if i < 0 {
-		if s.Sorry != nil && plain(s.Sorry.Address) == addr {
+		if s.Sorry != nil && At(s.Sorry.Address, k) == addr {
 			return time.Time{}, true
 		}
 		return bounded(), true
@@ -120,7 +122,7 @@ func (p *planner) ramp(s *Service, r *Server) (weight int, ramping bool) {
 	if r.SlowStart <= 0 || r.Weight <= 1 || !known {
 		return r.Weight, false
 	}
-	t := ipvs.Target{Service: s.Key, Destination: plain(r.Address)}
+	t := ipvs.Target{Service: s.Key, Destination: At(r.Address, s.Key)}
 	start, ramping := p.in.Before.ramps[t]
 	if !before.Destinations[t.Destination].Usable() {
 		start, ramping = p.in.Now, true

@@ -52,9 +52,12 @@ func (s State) String() string { return [...]string{"UP", "SORRY", "DOWN"}[s] }
 
 // Server is a real server as configured, with its health and what it was told.
 type Server struct {
-	Address netip.AddrPort // unique in its service
+	Address netip.AddrPort // unique in its service; port 0: that of each service
 	Method  ipvs.Method
-	Weight  int  // as configured or told
+	Tunnel  ipvs.Tunnel // of the method TUN
+	Weight  int         // as configured or told
+	Upper   uint32      // connection limits, as in ipvs.Destination
+	Lower   uint32
 	Inhibit bool // failed means weight 0, not removal
 	// DrainFailed lets a failed server leave gently instead of being removed; Inhibit goes before it.
 	DrainFailed bool
@@ -73,18 +76,21 @@ type Drain struct {
 type Sorry struct {
 	Address netip.AddrPort
 	Method  ipvs.Method
+	Tunnel  ipvs.Tunnel
 	Inhibit bool // not needed means weight 0, not removal
 }
 
-// Service is a virtual service as configured, with its servers.
+// Service is a virtual service as configured, with its servers. It may stand for several services of the table, those
+// of a virtual_server_group: they are alike in everything, and in one state.
 type Service struct {
-	ipvs.Service          // its Key is unique in the input
-	Quorum       int      // below 1 means 1
-	Hysteresis   int      // below Quorum
-	WasUp        bool     // the state before was UP
-	Standby      bool     // not in the table
-	Sorry        *Sorry   // nil for none
-	Servers      []Server // in configured order
+	ipvs.Service            // its Key is unique in the input
+	More         []ipvs.Key // further services of the table, unique in the input as well
+	Quorum       int        // below 1 means 1
+	Hysteresis   int        // below Quorum
+	WasUp        bool       // the state before was UP
+	Standby      bool       // not in the table
+	Sorry        *Sorry     // nil for none
+	Servers      []Server   // in configured order
 	MinUp        float64  // share of the servers, 0..1, that failed checks must leave in; 0: none
 	// DrainMax bounds the leaving of what nobody can undrain: servers found at the start that are not configured, and
 	// those with DrainFailed. 0: no limit.
@@ -172,7 +178,7 @@ func (p *planner) service(s *Service) ServiceState {
 	if s.Standby {
 		table = ipvs.Table{}
 	}
-	table.AddService(s.Service)
+	var pool []ipvs.Destination
 	for i := range s.Servers {
 		r := &s.Servers[i]
 		now := ServerState{Address: r.Address, Kept: live(i) && r.Health == Down}
@@ -181,13 +187,39 @@ func (p *planner) service(s *Service) ServiceState {
 			now.Weight, now.Ramping = p.ramp(s, r)
 		}
 		if now.Present {
-			table.AddDestination(s.Key, ipvs.Destination{Address: plain(r.Address), Method: r.Method, Weight: now.Weight})
+			pool = append(pool, ipvs.Destination{Address: r.Address, Method: r.Method, Weight: now.Weight, Upper: r.Upper, Lower: r.Lower, Tunnel: r.Tunnel})
 		}
 		st.Servers = append(st.Servers, now)
 	}
-	s.addSorry(table, st.State)
-	p.leave(s, &st)
+	for _, k := range s.keys() {
+		one := s.Service
+		one.Key = k
+		fill(table, one, pool)
+		s.addSorry(table, k, st.State)
+		p.leave(s, k, &st)
+	}
 	return st
+}
+
+// keys are all services of the table that s stands for.
+func (s *Service) keys() []ipvs.Key { return append([]ipvs.Key{s.Key}, s.More...) }
+
+// fill adds a service with its servers.
+func fill(table ipvs.Table, s ipvs.Service, pool []ipvs.Destination) {
+	table.AddService(s)
+	for _, d := range pool {
+		d.Address = At(d.Address, s.Key)
+		table.AddDestination(s.Key, d)
+	}
+}
+
+// At returns where a server is in the table of a service: at the port of the service unless it has its own.
+func At(server netip.AddrPort, k ipvs.Key) netip.AddrPort {
+	port := server.Port()
+	if port == 0 {
+		port = k.Address.Port()
+	}
+	return plain(netip.AddrPortFrom(server.Addr(), port))
 }
 
 // effective returns the full weight of a server, and whether it is in the table, in a service of the given state.

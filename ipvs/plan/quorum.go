@@ -21,16 +21,16 @@ func (s *Service) state(live int) State {
 
 // addSorry puts the sorry server into a pool that has all others: with weight 1 while it is needed, else, if it is
 // inhibited, with weight 0. Where it is a real server, too, it has that one's entry while it is not needed.
-func (s *Service) addSorry(table ipvs.Table, state State) {
+func (s *Service) addSorry(table ipvs.Table, k ipvs.Key, state State) {
 	if s.Sorry == nil {
 		return
 	}
-	d := ipvs.Destination{Address: plain(s.Sorry.Address), Method: s.Sorry.Method}
-	switch _, there := table[s.Key].Destinations[d.Address]; {
+	d := ipvs.Destination{Address: At(s.Sorry.Address, k), Method: s.Sorry.Method, Tunnel: s.Sorry.Tunnel}
+	switch _, there := table[k].Destinations[d.Address]; {
 	case state == StateSorry:
 		d.Weight = 1
 	case !s.Sorry.Inhibit || there:
 		return
 	}
-	table.AddDestination(s.Key, d)
+	table.AddDestination(k, d)
 }

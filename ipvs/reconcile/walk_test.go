@@ -59,11 +59,11 @@ func drawTable(t *rapid.T) ipvs.Table {
 		if !rapid.Bool().Draw(t, "wanted") {
 			continue
 		}
-		s.Scheduler = rapid.SampledFrom([]string{"rr", "wlc"}).Draw(t, "scheduler")
+		s = ipvstest.DrawService(t, s)
 		out.AddService(s)
 		for n := range 4 {
-			if w := rapid.IntRange(-2, 2).Draw(t, "weight"); w >= 0 {
-				out.AddDestination(s.Key, ipvstest.Server(s, n+1, ipvs.DR, w))
+			if rapid.IntRange(0, 4).Draw(t, "in") > 1 {
+				out.AddDestination(s.Key, ipvstest.DrawServer(t, s, n+1))
 			}
 		}
 	}
@@ -75,8 +75,8 @@ func drawEdits(t *rapid.T, services []ipvs.Service) []ipvs.Op {
 	for range rapid.IntRange(1, 4).Draw(t, "edits") {
 		s := rapid.SampledFrom(services).Draw(t, "service")
 		kind := ipvs.OpKind(rapid.IntRange(0, 5).Draw(t, "verb"))
-		out = append(out, ipvs.Op{Kind: kind, Service: s,
-			Destination: ipvstest.Server(s, rapid.IntRange(1, 5).Draw(t, "server"), ipvs.DR, rapid.IntRange(0, 2).Draw(t, "weight"))})
+		out = append(out, ipvs.Op{Kind: kind, Service: ipvstest.DrawService(t, s),
+			Destination: ipvstest.DrawServer(t, s, rapid.IntRange(1, 5).Draw(t, "server"))})
 	}
 	return out
 }
