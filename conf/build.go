@@ -9,22 +9,25 @@ import (
 // show: how keys, tables and files fit together.
 type builder struct {
 	*checker
-	config    *Config
-	global    *values
-	scripts   map[string]*values
-	files     map[string]*values     // track files
-	processes map[string]*values     // track processes
-	vips      map[netip.Addr]claim   // who has an address; IPv6 link-local ones with their interface as zone
-	vrids     map[uint8][]vridUser   // who has a VRID
-	groupOf   map[string]*values     // the group of an instance
-	tracks    map[*values]trackLists // what a group tracks
-	moved     movers                 // routes and rules
-	said      map[string]bool        // what need not be said twice
-	tables    map[string]*values     // of instances, by name
-	guessed   bool                   // the family of this instance is not known: its addresses are wrong
-	ssl       Trust                  // of all SSL_GET without a table of their own
-	trusts    map[*values]Trust      // of the SSL tables
-	unclear   bool                   // some virtual addresses could not be read
+	config        *Config
+	global        *values
+	scripts       map[string]*values
+	files         map[string]*values     // track files
+	processes     map[string]*values     // track processes
+	vips          map[netip.Addr]claim   // who has an address; IPv6 link-local ones with their interface as zone
+	vrids         map[uint8][]vridUser   // who has a VRID
+	groupOf       map[string]*values     // the group of an instance
+	tracks        map[*values]trackLists // what a group tracks
+	moved         movers                 // routes and rules
+	vague         bool                   // the services of this virtual server are not known: its group is wrong
+	port          uint16                 // of all services of this virtual server, or 0
+	said          map[string]bool        // what need not be said twice
+	tables        map[string]*values     // of instances, by name
+	serviceGroups map[string]*values     // virtual_server_group, by name
+	guessed       bool                   // the family of this instance is not known: its addresses are wrong
+	unclear       bool                   // some virtual addresses could not be read
+	ssl           Trust                  // of all SSL_GET without a table of their own
+	trusts        map[*values]Trust      // of the SSL tables
 }
 
 // claim is the first place that took an address.
@@ -155,6 +158,20 @@ var rules = []rule{
 	{"virtual_server.survive/sched", "survive = mh uses the scheduler mh"},
 	{"virtual_server.survive/persistence", "survive = mh and persistence (warning)"},
 	{"virtual_server.survive/inhibit", "survive = mh and servers that are removed (warning)"},
+	{"virtual_server_group.address/none", "a group has services"},
+	{"virtual_server_group.address/many", "how many services a group can have"},
+	{"virtual_server_group.address/overlap", "a service is in a group once"},
+	{"virtual_server.group/unknown", "group names a virtual_server_group table"},
+	{"virtual_server.sh-port/scheduler", "sh-port is for the scheduler sh"},
+	{"virtual_server.sh-fallback/scheduler", "sh-fallback is for the scheduler sh"},
+	{"virtual_server.mh-port/scheduler", "mh-port is for the scheduler mh"},
+	{"virtual_server.mh-fallback/scheduler", "mh-fallback is for the scheduler mh"},
+	{"virtual_server.flag-1/unused", "a flag of a scheduler that has none (warning)"},
+	{"virtual_server.ops/protocol", "one-packet scheduling is for UDP"},
+	{"virtual_server.ops/nat", "one-packet scheduling under NAT (warning)"},
+	{"virtual_server.persistence_engine/protocol", "the persistence engine reads UDP"},
+	{"virtual_server.persistence_engine/unused", "persistence_engine without persistence_timeout (warning)"},
+	{"real_server.lthreshold/above", "lthreshold is not above uthreshold"},
 	{"virtual_server.address/target", "a service has an address or a fwmark, not both"},
 	{"virtual_server.address/port", "a service without a port needs persistence"},
 	{"virtual_server.address/taken", "a service is defined once"},
@@ -286,6 +303,7 @@ func (b *builder) build(top *values) {
 	b.trackGroups(top)
 	b.delays(top)
 	b.ipvsSettings(top)
+	b.serverGroups(get[[]*values](top, "virtual_server_group"))
 	b.servers(get[[]*values](top, "virtual_server"))
 	b.survival()
 }

@@ -135,11 +135,14 @@ func (b *builder) endpoints(kind checkKind, k *Check, r *values, tables ...*valu
 	if c.has("connect_port") {
 		port = uint16(c.num("connect_port"))
 	}
+	if port == 0 { // each service's
+		port = b.port
+	}
 	if kind.reach == toAddress {
 		port = 0
 	}
 	k.Target = netip.AddrPortFrom(host, port)
-	if port == 0 && kind.reach == toPort && !tables[0].wrong("connect_port") && !c.wrong("connect_port") {
+	if port == 0 && kind.reach == toPort && !tables[0].wrong("connect_port") && !c.wrong("connect_port") && !b.vague {
 		b.say(Error, r, "address", "real_server.address/checkport", "the check of this server has no port to connect to", "neither the service nor the server has a port; add it to the address, or connect_port to the "+c.block.name)
 	}
 	from := of("bindto")

@@ -29,39 +29,51 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 		FWMark:      uint32(v.num("fwmark")),
 		Protocol:    get[string](v, "protocol"),
 		Scheduler:   get[string](v, "lvs_sched"),
-		Method:      get[string](v, "lvs_method"),
+		Method:      get[forwarding](v, "lvs_method").Method,
+		Tunnel:      get[forwarding](v, "lvs_method").Tunnel,
 		Persistence: get[time.Duration](v, "persistence_timeout"),
 		Quorum:      v.num("quorum"),
 		Alert:       b.alert(v, alertChecker, false),
 	}
+	b.vague = false
 	b.target(v, reals, &vs)
+	b.port = vs.commonPort()
 	b.identity(v, seen, &vs)
+	b.schedulerFlags(v, &vs)
 	b.granularity(v, &vs)
+	b.engine(v, &vs)
 	b.sorry(v, &vs)
 	b.steering(v, &vs)
 	vs.Inhibit, vs.DrainFailed = b.onFailure(v)
 	b.realServers(v, reals, &vs)
 	b.survive(v, &vs)
 	b.gentle(v, &vs)
+	b.oneWay(v, &vs)
 	return vs
 }
 
-// target settles what the service is: an address or a firewall mark, and of
-// which family.
+// target settles what the service is: an address, a firewall mark or a group, and
+// of which family.
 func (b *builder) target(v *values, reals []*values, vs *VirtualServer) {
-	switch {
-	case v.given("address") && v.given("fwmark"):
-		b.say(Error, v, "fwmark", "virtual_server.address/target", "a service has an address or a fwmark, not both", "make it two services")
-	case v.given("fwmark"):
-		vs.Protocol = ""
-		if v.has("protocol") {
-			b.say(Warning, v, "protocol", "virtual_server.protocol/fwmark", "has no meaning for a fwmark", "the rule that sets the mark chooses the protocol; take it out")
+	var given []string
+	for _, key := range []string{"address", "fwmark", "group"} {
+		if v.given(key) {
+			given = append(given, key)
 		}
+	}
+	switch {
+	case len(given) > 1:
+		b.say(Error, v, given[1], "virtual_server.address/target", "a service has an address, a fwmark or a group, only one of them", "make it several virtual servers, or list addresses and marks in a virtual_server_group")
+		vs.Address, vs.FWMark = netip.AddrPort{}, 0
+	case len(given) == 0:
+		b.say(Error, v, "", "virtual_server.address/target", "there is neither an address nor a fwmark nor a group", `add address = "203.0.113.10:80", fwmark = 7, or group = "NAME"`)
+	case given[0] == "group":
+		b.groupTarget(v, reals, vs)
+	case given[0] == "fwmark":
+		b.noProtocol(v, vs)
 		b.markFamily(v, reals, vs)
-	case v.given("address"):
+	default:
 		b.serviceAddress(v, vs)
-	case v.it.child("group") == nil:
-		b.say(Error, v, "", "virtual_server.address/target", "there is neither an address nor a fwmark", `add address = "203.0.113.10:80" or fwmark = 7`)
 	}
 }
 
@@ -71,6 +83,11 @@ func (b *builder) markFamily(v *values, reals []*values, vs *VirtualServer) {
 		vs.IPv6 = get[string](v, "ip_family") == "inet6"
 		return
 	}
+	b.realFamily(v, reals, vs, "fwmark")
+}
+
+// realFamily makes the family of the real servers that of a service.
+func (b *builder) realFamily(v *values, reals []*values, vs *VirtualServer, key string) {
 	found := map[bool]bool{}
 	for _, r := range reals {
 		if a := get[netip.AddrPort](r, "address"); a.IsValid() {
@@ -78,10 +95,13 @@ func (b *builder) markFamily(v *values, reals []*values, vs *VirtualServer) {
 		}
 	}
 	if len(found) == 2 && !v.given("ip_family") {
-		b.say(Error, v, "fwmark", "virtual_server.ip_family/unclear", "the real servers are of both families, so the family of the service is not clear", `add ip_family = "inet" or "inet6"`)
+		b.say(Error, v, key, "virtual_server.ip_family/unclear", "the real servers are of both families, so the family of the service is not clear", `add ip_family = "inet" or "inet6"`)
 	}
 	vs.IPv6 = found[true] && !found[false]
 }
+
+// noVIPAdvice is what to do about an address that no instance has.
+const noVIPAdvice = "nobody brings this address up or moves it; add it to virtual_ipaddress, unless it is routed here by other means"
 
 // serviceAddress checks the address of a service.
 func (b *builder) serviceAddress(v *values, vs *VirtualServer) {
@@ -97,9 +117,9 @@ func (b *builder) serviceAddress(v *values, vs *VirtualServer) {
 		b.say(Error, v, "address", "virtual_server.address/port", shown(v.value("address").it)+" has no port",
 			"write \""+netip.AddrPortFrom(host, 80).String()+"\"; without a port the service is every port, and that needs persistence_timeout")
 	}
-	b.refusedService(v, host)
+	b.refusedService(v, "address", host)
 	if _, ours := b.vips[host]; !ours && !b.unclear && len(b.config.Instances) > 0 {
-		b.say(Warning, v, "address", "virtual_server.address/novip", host.String()+" is no virtual address of any vrrp_instance", "nobody brings this address up or moves it; add it to virtual_ipaddress, unless it is routed here by other means")
+		b.say(Warning, v, "address", "virtual_server.address/novip", host.String()+" is no virtual address of any vrrp_instance", noVIPAdvice)
 	}
 }
 
@@ -113,19 +133,11 @@ func (b *builder) identity(v *values, seen services, vs *VirtualServer) {
 	if text == "" {
 		return
 	}
-	if first := seen.targets[text]; first != nil {
-		it, _ := first.place("address")
-		if first.given("fwmark") {
-			it, _ = first.place("fwmark")
+	for _, one := range vs.Services() {
+		if !b.firstService(v, seen, vs, one) {
+			return
 		}
-		key := "address"
-		if v.given("fwmark") {
-			key = "fwmark"
-		}
-		b.say(Error, v, key, "virtual_server.address/taken", text+" is already defined at "+it.src.place(it.at), "a service can be defined once; put the real servers together")
-		return
 	}
-	seen.targets[text] = v
 	if first := seen.names[vs.Name]; first != nil {
 		it, _ := first.place("name")
 		b.say(Error, v, "name", "virtual_server.name/taken", fmt.Sprintf("%q is already the name of the service at %s", vs.Name, it.src.place(it.at)), "names must differ, for commands choose services by name")
@@ -134,26 +146,53 @@ func (b *builder) identity(v *values, seen services, vs *VirtualServer) {
 	seen.names[vs.Name] = v
 }
 
-// serviceText returns "tcp 10.9.0.100:80" or "fwmark 7 inet6", or "" when the
-// service is not known.
-func serviceText(vs *VirtualServer) string {
+// firstService notes a service, and reports whether it is the first of its kind.
+func (b *builder) firstService(v *values, seen services, vs *VirtualServer, one Service) bool {
+	text := one.text(vs.Protocol)
+	first := seen.targets[text]
+	if first == nil {
+		seen.targets[text] = v
+		return true
+	}
+	if first == v && one.FWMark == 0 {
+		return false // the group has it twice, and that was said
+	}
+	key := func(v *values) string {
+		for _, k := range []string{"address", "fwmark"} {
+			if v.given(k) {
+				return k
+			}
+		}
+		return "group"
+	}
+	it, _ := first.place(key(first))
+	b.say(Error, v, key(v), "virtual_server.address/taken", text+" is already defined at "+it.src.place(it.at), "a service can be defined once; put the real servers together")
+	return false
+}
+
+// text returns "tcp 10.9.0.100:80" or "fwmark 7 inet6", or "" when the service is
+// not known.
+func (s Service) text(protocol string) string {
 	switch {
-	case vs.FWMark != 0 && vs.IPv6:
-		return fmt.Sprintf("fwmark %d inet6", vs.FWMark)
-	case vs.FWMark != 0:
-		return fmt.Sprintf("fwmark %d inet", vs.FWMark)
-	case vs.Address.IsValid():
-		return strings.ToLower(vs.Protocol) + " " + vs.Address.String()
+	case s.FWMark != 0:
+		return fmt.Sprintf("fwmark %d %s", s.FWMark, familyWord(s.IPv6))
+	case s.Address.IsValid():
+		return strings.ToLower(protocol) + " " + s.Address.String()
 	}
 	return ""
 }
 
+// serviceText returns what a virtual server is: its service, or "group web tcp".
+func serviceText(vs *VirtualServer) string {
+	if vs.Group != "" {
+		return strings.TrimSpace("group " + vs.Group + " " + strings.ToLower(vs.Protocol))
+	}
+	return vs.Services()[0].text(vs.Protocol)
+}
+
 // granularity settles the mask of persistence.
 func (b *builder) granularity(v *values, vs *VirtualServer) {
-	full := 32
-	if vs.IPv6 {
-		full = 128
-	}
+	full := vs.longest()
 	vs.Granularity = full
 	if !v.has("persistence_granularity") {
 		return
@@ -161,8 +200,14 @@ func (b *builder) granularity(v *values, vs *VirtualServer) {
 	it, _ := v.place("persistence_granularity")
 	s, _ := it.value.(string)
 	mask, dotted := address(s)
-	if n := v.num("persistence_granularity"); n > full || dotted && mask.Is4() && vs.IPv6 {
-		b.say(Error, v, "persistence_granularity", "virtual_server.persistence_granularity/family", fmt.Sprintf("%s does not fit: the service is %s", shown(it), family(vs.IPv6)), fmt.Sprintf("must be a prefix length 1..%d", full))
+	least := 128
+	for _, one := range vs.Services() {
+		if !one.IPv6 {
+			least = 32
+		}
+	}
+	if n := v.num("persistence_granularity"); n > least || dotted && mask.Is4() && full == 128 {
+		b.say(Error, v, "persistence_granularity", "virtual_server.persistence_granularity/family", fmt.Sprintf("%s does not fit: the service is %s", shown(it), family(least == 128)), fmt.Sprintf("must be a prefix length 1..%d", least))
 	} else {
 		vs.Granularity = n
 	}
@@ -179,28 +224,38 @@ func (b *builder) sorry(v *values, vs *VirtualServer) {
 		}
 		return
 	}
-	s := Sorry{Address: get[netip.AddrPort](v, "sorry_server"), Method: vs.Method, Inhibit: get[bool](v, "sorry_server_inhibit")}
+	s := Sorry{Address: get[netip.AddrPort](v, "sorry_server"), Method: vs.Method, Tunnel: vs.Tunnel, Inhibit: get[bool](v, "sorry_server_inhibit")}
 	if v.has("sorry_server_lvs_method") {
-		s.Method = get[string](v, "sorry_server_lvs_method")
+		own := get[forwarding](v, "sorry_server_lvs_method")
+		s.Method, s.Tunnel = own.Method, own.Tunnel
 	}
 	s.Address = b.reach(v, "sorry_server", "virtual_server.sorry_server", s.Address, s.Method, vs)
 	vs.Sorry = &s
 }
 
 // reach checks that a method can deliver packets to a server, and fills in the
-// port of the service where the server has none.
+// port of the service where the server has none. In a group it stays open: it is
+// that of each service.
 func (b *builder) reach(v *values, key, id string, server netip.AddrPort, method string, vs *VirtualServer) netip.AddrPort {
-	port := vs.Address.Port()
 	if server.Port() == 0 {
-		server = netip.AddrPortFrom(server.Addr(), port)
+		server = netip.AddrPortFrom(server.Addr(), vs.Address.Port())
 	}
-	if port != 0 && server.Port() != port && method != "NAT" {
-		b.say(Error, v, key, id+"/port", fmt.Sprintf("port %d differs from the service's port %d, which %s cannot change", server.Port(), port, method),
-			fmt.Sprintf("under %s packets arrive unchanged, so the server must listen on port %d: write \"%s\";\nor use lvs_method = \"NAT\", which maps ports", method, port, netip.AddrPortFrom(server.Addr(), port)))
-	}
-	if known := serviceText(vs) != ""; known && server.Addr().Is6() != vs.IPv6 && method != "TUN" {
-		b.say(Error, v, key, id+"/family", fmt.Sprintf("%s is %s, but the service is %s", server.Addr(), family(!vs.IPv6), family(vs.IPv6)),
-			"under "+method+" both must be of one family; only lvs_method = \"TUN\" can mix them")
+	port, strange := true, true
+	for _, s := range vs.Services() {
+		if p := s.Address.Port(); port && p != 0 && server.Port() != 0 && server.Port() != p && method != "NAT" {
+			port = false
+			right := netip.AddrPortFrom(server.Addr(), p)
+			if vs.Group != "" {
+				right = netip.AddrPortFrom(server.Addr(), 0)
+			}
+			b.say(Error, v, key, id+"/port", fmt.Sprintf("port %d differs from the service's port %d, which %s cannot change", server.Port(), p, method),
+				fmt.Sprintf("under %s packets arrive unchanged, so the server must listen on port %d: write \"%s\";\nor use lvs_method = \"NAT\", which maps ports", method, p, endpointText(right)))
+		}
+		if known := s.text(vs.Protocol) != ""; strange && known && server.Addr().Is6() != s.IPv6 && method != "TUN" {
+			strange = false
+			b.say(Error, v, key, id+"/family", fmt.Sprintf("%s is %s, but the service is %s", server.Addr(), family(!s.IPv6), family(s.IPv6)),
+				"under "+method+" both must be of one family; only lvs_method = \"TUN\" can mix them")
+		}
 	}
 	return server
 }

@@ -3,6 +3,7 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -46,6 +47,7 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 	rs := RealServer{
 		Address:   get[netip.AddrPort](r, "address"),
 		Method:    vs.Method,
+		Tunnel:    vs.Tunnel,
 		Weight:    inherit("weight", r, v).num("weight"),
 		SlowStart: get[time.Duration](inherit("slow_start", r, v), "slow_start"),
 		Alert:     b.alert(r, alertChecker, true),
@@ -57,13 +59,15 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 		rs.Inhibit, rs.DrainFailed = vs.Inhibit, vs.DrainFailed
 	}
 	if r.has("lvs_method") {
-		rs.Method = get[string](r, "lvs_method")
+		own := get[forwarding](r, "lvs_method")
+		rs.Method, rs.Tunnel = own.Method, own.Tunnel
 	}
+	b.limits(r, &rs)
 	if !r.has("address") {
 		return rs
 	}
 	rs.Address = b.reach(r, "address", "real_server.address", rs.Address, rs.Method, vs)
-	if rs.Address.Addr() == vs.Address.Addr() {
+	if slices.ContainsFunc(vs.Services(), func(s Service) bool { return s.Address.Addr() == rs.Address.Addr() }) {
 		b.say(Warning, r, "address", "real_server.address/vip", rs.Address.Addr().String()+" is the address of the service itself", "packets would come back to this director; write the server's own address")
 	}
 	from := r

@@ -16,7 +16,7 @@ func (b *builder) steering(v *values, vs *VirtualServer) {
 	vs.Up, vs.Down = get[Command](v, "quorum_up"), get[Command](v, "quorum_down")
 	vs.Omega = get[bool](v, "omega")
 	vs.HASuspend = get[bool](v, "ha_suspend")
-	if vs.HASuspend && v.given("fwmark") {
+	if addressless := !slices.ContainsFunc(vs.Services(), func(s Service) bool { return s.Address.IsValid() }); vs.HASuspend && (v.given("fwmark") || vs.Group != "" && addressless) {
 		vs.HASuspend = false
 		b.say(Warning, v, "ha_suspend", "virtual_server.ha_suspend/fwmark", "has no effect for a fwmark, which has no address that could be away", "take it out: its checks always run")
 	}
@@ -32,18 +32,34 @@ func (b *builder) activeOn(v *values, vs *VirtualServer) {
 		}
 		return
 	}
-	switch owner, ours := b.vips[vs.Address.Addr()]; {
+	switch owner := b.ownerOf(vs); {
 	case name != "":
 		if !slices.ContainsFunc(b.config.Instances, func(i Instance) bool { return i.Name == name }) && !b.unclear {
 			b.say(Error, v, "active_instance", "virtual_server.active_instance/unknown", fmt.Sprintf("there is no vrrp_instance %q", name)+didYouMean(name, each(b.config.Instances, instanceName)), "name the instance that the service follows")
 			return
 		}
 		vs.ActiveOn = name
-	case ours && owner.instance != "":
-		vs.ActiveOn = owner.instance
-	case !b.unclear && !v.wrong("address") && !v.wrong("active_instance") && !v.given("group"):
+	case owner != "":
+		vs.ActiveOn = owner
+	case !b.unclear && !b.vague && !v.wrong("address") && !v.wrong("active_instance"):
 		b.say(Error, v, "active_on", "virtual_server.active_on/instance", "there is no vrrp_instance with the address of this service", `add the address to virtual_ipaddress, or name the instance with active_instance = "NAME"`)
 	}
+}
+
+// ownerOf returns the instance that has all addresses of a service, or "".
+func (b *builder) ownerOf(vs *VirtualServer) string {
+	owner := ""
+	for _, s := range vs.Services() {
+		if s.FWMark != 0 {
+			continue
+		}
+		c, ours := b.vips[s.Address.Addr()]
+		if !ours || owner != "" && owner != c.instance {
+			return ""
+		}
+		owner = c.instance
+	}
+	return owner
 }
 
 // instanceName returns the name of an instance.

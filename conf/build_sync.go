@@ -126,7 +126,7 @@ func (b *builder) syncMixed() {
 			servers = append(servers, vs.Sorry.Address)
 		}
 		for _, a := range servers {
-			if a.IsValid() && a.Addr().Is6() != vs.IPv6 {
+			if a.IsValid() && slices.ContainsFunc(vs.Services(), func(s Service) bool { return s.IPv6 != a.Addr().Is6() }) {
 				b.say(Error, b.global, "lvs_sync_daemon", "global_defs.lvs_sync_daemon/mixed", fmt.Sprintf("the kernel runs no sync daemon while %s has the server %s of the other address family", vs.Name, a),
 					"the messages cannot describe such a connection; take lvs_sync_daemon out (survive = \"mh\" needs none), or use servers of the service's family")
 				return

@@ -19,6 +19,7 @@ type Config struct {
 	TrackFiles      []TrackFile     // [vrrp_track_file.*], sorted by name
 	TrackProcesses  []TrackProcess  // [vrrp_track_process.*], sorted by name
 	IPVSSettings    []IPVSSetting   // [ipvs_sysctl], in the order of the reference
+	ServerGroups    []ServerGroup   // [virtual_server_group.*], sorted by name
 	VirtualServers  []VirtualServer // [[virtual_server]], in file order
 	SyncGroups      []SyncGroup     // [vrrp_sync_group.*], sorted by name
 	LinkDelays      []LinkDelay     // interface_up_down_delays, in file order
@@ -329,53 +330,4 @@ type TrackProcess struct {
 	QuorumMax      int // -1: no bound
 	ForkDelay      time.Duration
 	TerminateDelay time.Duration
-}
-
-// VirtualServer is one [[virtual_server]].
-type VirtualServer struct {
-	Name        string         // name, or the text of the service ("tcp 10.9.0.100:80")
-	Address     netip.AddrPort // invalid when FWMark is set
-	FWMark      uint32
-	IPv6        bool   // family; for a fwmark: ip_family, else that of its real servers
-	Protocol    string // "TCP", "UDP", "SCTP"; "" for a fwmark
-	Scheduler   string // lvs_sched, "wlc"
-	Method      string // lvs_method: "NAT", "DR", "TUN"
-	Persistence time.Duration
-	Granularity int           // prefix length; 32 or 128 when unset
-	Quorum      int           // 1
-	Inhibit     bool          // inhibit_on_failure, on_failure = "inhibit"
-	DrainFailed bool          // on_failure = "drain"
-	MinUp       float64       // min_up, 0..1
-	DrainMax    time.Duration // drain_max, 10 min; 0: no limit
-	Alert       bool          // smtp_alert
-	Survive     string        // survive: "mh", or ""
-	Sorry       *Sorry
-	RealServers []RealServer
-
-	Hysteresis int     // 0..Quorum-1
-	Up, Down   Command // quorum_up, quorum_down
-	Omega      bool
-	HASuspend  bool   // never for a fwmark
-	ActiveOn   string // active_on = "master": the vrrp_instance that must be MASTER; "": always
-}
-
-// Sorry is the sorry_server.
-type Sorry struct {
-	Address netip.AddrPort
-	Method  string
-	Inhibit bool // sorry_server_inhibit
-}
-
-// RealServer is one [[virtual_server.real_server]], with the service's defaults applied.
-type RealServer struct {
-	Address netip.AddrPort
-	Method  string
-	Weight  int // 0..2147483647
-	Inhibit bool
-	Alert   bool // smtp_alert
-
-	Up, Down    Command       // notify_up, notify_down
-	DrainFailed bool          // on_failure = "drain"
-	SlowStart   time.Duration // slow_start
-	Checks      []Check
 }

@@ -77,7 +77,7 @@ func TestDiffSeesEveryField(t *testing.T) {
 // withoutMeaning are fields that another one decides on: what a spread became are its
 // instances, an init_file that is not wanted has no value, a single gateway no weight,
 // a blackhole no scope, a rule by addresses no mark.
-var withoutMeaning = regexp.MustCompile(`^\.(Spreads|Place\.IPVS|StaticAddresses.*\.Link)|\.SyncGroups.*PriorityChanges|\.TrackFiles.*(InitValue|Overwrite)|` +
+var withoutMeaning = regexp.MustCompile(`^\.(Spreads|VirtualServers.*\.Members|Place\.IPVS|StaticAddresses.*\.Link)|\.SyncGroups.*PriorityChanges|\.TrackFiles.*(InitValue|Overwrite)|` +
 	`\.Hops\[0\]\.Weight|\.StaticRoutes\[1\]\.Scope|Rules\[0\]\.(IPv6|Mark|Goto|UIDs)$`)
 
 // visit calls leaf for every field that holds a value.
@@ -100,6 +100,8 @@ func visit(v reflect.Value, path string, leaf func(path string, v reflect.Value)
 			case path == "" && (name == "Files" || name == "Warnings"):
 			case strings.HasPrefix(path, ".VirtualServers") && name == "IPv6" && v.FieldByName("FWMark").Uint() == 0:
 				// follows from the address
+			case strings.HasPrefix(path, ".VirtualServers") && (name == "Address" || name == "FWMark") && v.FieldByName("Group").IsValid() && v.FieldByName("Group").Len() > 0:
+				// the group says it
 			default:
 				visit(v.Field(i), path+"."+name, leaf)
 			}

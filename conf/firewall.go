@@ -94,20 +94,21 @@ func (b *builder) strictAccept(v *values, in *Instance, breaks func(key, message
 	}
 }
 
-// refusedService warns of a service that nobody can reach.
-func (b *builder) refusedService(v *values, host netip.Addr) {
+// refusedService warns, at a key, of a service that nobody can reach, and reports whether it is one.
+func (b *builder) refusedService(v *values, key string, host netip.Addr) bool {
 	if b.config.Global.Firewall.Priority >= servicePriority {
-		return
+		return false
 	}
 	for i := range b.config.Instances {
 		in := &b.config.Instances[i]
 		if !in.NoAccept || !in.holds(host) {
 			continue
 		}
-		b.say(Warning, v, "address", "virtual_server.address/no_accept", fmt.Sprintf("vrrp_instance %q has no_accept: packets to %s are dropped before IPVS sees them", in.Name, host),
+		b.say(Warning, v, key, "virtual_server.address/no_accept", fmt.Sprintf("vrrp_instance %q has no_accept: packets to %s are dropped before IPVS sees them", in.Name, host),
 			fmt.Sprintf("take no_accept out; or write nftables_priority = %d in global_defs: IPVS takes the packets of its services first, and the rest is dropped", servicePriority))
-		return
+		return true
 	}
+	return false
 }
 
 // holds reports whether the instance has the address.

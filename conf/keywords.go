@@ -32,7 +32,6 @@ var (
 
 // keywords are all words of keepalived 2.4 that are no keys of the schema.
 var keywords = []keyword{
-	{later, inFile, "virtual_server_group", ""},
 	{instead, inFile, "linkbeat_use_polling linkbeat_interfaces", "vipd hears of link changes from the kernel; for a driver that does not tell, watch the link with a vrrp_script that runs ethtool"},
 	{instead, inFile, "bfd_instance", "use version = 3 with advert_int = 0.1 or less, which notices a dead director as fast"},
 	{instead, inFile, "includer includem includew includeb includea", "use include: a plain name must exist, a pattern may match nothing, and every file is checked"},
@@ -78,14 +77,12 @@ var keywords = []keyword{
 	{noEffect, []string{"vrrp_sync_group"}, "notify_priority_changes", "a group has no priority of its own, and its members have theirs"},
 	{noEffect, []string{"vrrp_sync_group"}, "global_tracking", "members of a group always share their trackers"},
 
-	{later, []string{"virtual_server"}, "group flag-1 flag-2 flag-3 sh-port sh-fallback mh-port mh-fallback hashed ops", ""},
-	{instead, []string{"virtual_server"}, "persistence_engine", "use persistence_timeout and persistence_granularity, which hold on to the client's address"},
 	{instead, inServers, "BFD_CHECK", "use TCP_CHECK with a short delay_loop (\"100ms\")"},
 	{noEffect, []string{"PING_CHECK"}, "connect_port bind_port", "ICMP has no ports"},
 	{noEffect, []string{"FILE_CHECK"}, "alpha retry delay_before_retry warmup delay_loop", "what the file says holds at once"},
 	{noEffect, []string{"virtual_server"}, "nat_mask", "keepalived dropped it long ago"},
+	{noEffect, []string{"virtual_server"}, "hashed", "the kernel sets this flag itself on every service it has"},
 	{noEffect, inServers, "snmp_name", "vipd speaks no SNMP; name of the virtual_server is what status and commands use"},
-	{later, []string{"real_server"}, "uthreshold lthreshold", ""},
 
 	{noEffect, []string{"url"}, "regex_stack", "RE2 needs no stack"},
 }

@@ -63,7 +63,7 @@ func TestRandomConfigRoundTrip(t *testing.T) {
 			c.IPVSSettings = append(c.IPVSSettings, IPVSSetting{"sync_threshold", fmt.Sprintf("%d 65535", number(r, 0, 65534))})
 		}
 		for i := range rapid.IntRange(0, 3).Draw(r, "services") {
-			c.VirtualServers = append(c.VirtualServers, randomServer(r, i, c.TrackFiles))
+			c.VirtualServers = append(c.VirtualServers, randomServer(r, c, i))
 			if len(c.Instances) > 0 && coin(r) {
 				c.VirtualServers[i].ActiveOn = c.Instances[0].Name
 			}
@@ -340,11 +340,13 @@ func randomVIP(r *rapid.T, ipv6 bool, i, j int) VIP {
 }
 
 // randomServer makes the i-th service; its number keeps services apart.
-func randomServer(r *rapid.T, i int, files []TrackFile) VirtualServer {
+func randomServer(r *rapid.T, c *Config, i int) VirtualServer {
 	vs := VirtualServer{
-		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"), Method: rapid.SampledFrom(methods).Draw(r, "method"),
+		Name: fmt.Sprintf("%d %s", i, text(r)), IPv6: coin(r), Scheduler: rapid.SampledFrom(schedulers).Draw(r, "scheduler"),
 		Persistence: duration(r, 0, 31*24*time.Hour, time.Second), Quorum: number(r, 1, 100), Inhibit: coin(r), Alert: coin(r), Granularity: 32,
+		Flag1: coin(r), Flag2: coin(r), Flag3: coin(r),
 	}
+	vs.Method, vs.Tunnel = randomMethod(r)
 	if vs.Scheduler == "mh" && coin(r) {
 		vs.Survive = "mh"
 	}
@@ -362,19 +364,34 @@ func randomServer(r *rapid.T, i int, files []TrackFile) VirtualServer {
 		return netip.AddrFrom4([4]byte{10, 9, 0, last})
 	}
 	port := uint16(number(r, 1, 65535))
-	if coin(r) {
-		vs.FWMark = uint32(1 + i)
-	} else {
+	vs.Protocol = rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(r, "protocol")
+	switch number(r, 0, 2) {
+	case 0:
+		vs.FWMark, vs.Protocol = uint32(1+i), ""
+	case 1:
 		vs.Address = netip.AddrPortFrom(host(byte(1+i)), port)
 		vs.HASuspend = coin(r)
-		vs.Protocol = rapid.SampledFrom([]string{"TCP", "UDP", "SCTP"}).Draw(r, "protocol")
+	default:
+		g := randomGroup(r, i, vs.IPv6, port)
+		c.ServerGroups = append(c.ServerGroups, g)
+		vs.Group, vs.Members = g.Name, g.members(vs.IPv6)
+	}
+	if vs.Protocol == "UDP" || vs.Protocol == "" {
+		vs.OnePacket = coin(r)
+		if vs.Persistence > 0 && coin(r) {
+			vs.PersistenceEngine = "sip"
+		}
 	}
 	if coin(r) {
-		vs.Sorry = &Sorry{netip.AddrPortFrom(host(250), port), rapid.SampledFrom(methods).Draw(r, "method"), coin(r)}
+		vs.Sorry = &Sorry{Address: netip.AddrPortFrom(host(250), port), Inhibit: coin(r)}
+		vs.Sorry.Method, vs.Sorry.Tunnel = randomMethod(r)
 	}
 	for j := range number(r, 0, 3) {
-		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Method: rapid.SampledFrom(methods).Draw(r, "method"), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
+		rs := RealServer{Address: netip.AddrPortFrom(host(byte(100+j)), port), Weight: number(r, 0, maxWeight), Inhibit: coin(r), Alert: coin(r), Up: run(r), Down: run(r)}
+		rs.Method, rs.Tunnel = randomMethod(r)
 		rs.DrainFailed, rs.SlowStart = !rs.Inhibit && coin(r), duration(r, 0, 24*time.Hour, time.Millisecond)
+		rs.UpperThreshold = uint32(number(r, 0, 1<<31-1))
+		rs.LowerThreshold = uint32(number(r, 0, int(rs.UpperThreshold)))
 		for _, kind := range checkKinds {
 			if !slices.Contains(otherKinds, kind.name) && kind.reach != toNothing && coin(r) {
 				k := randomCheck(r, kind.name, netip.AddrPortFrom(host(200), port))
@@ -384,10 +401,54 @@ func randomServer(r *rapid.T, i int, files []TrackFile) VirtualServer {
 				rs.Checks = append(rs.Checks, k)
 			}
 		}
-		randomChecks(r, &rs, netip.AddrPortFrom(host(200), port), files)
+		randomChecks(r, &rs, netip.AddrPortFrom(host(200), port), c.TrackFiles)
 		vs.RealServers = append(vs.RealServers, rs)
 	}
 	return vs
+}
+
+// randomMethod draws a way to forward packets, with a tunnel where it has one.
+func randomMethod(r *rapid.T) (string, Tunnel) {
+	method := rapid.SampledFrom(methods).Draw(r, "method")
+	if method != "TUN" {
+		return method, Tunnel{}
+	}
+	return method, rapid.SampledFrom([]Tunnel{
+		{}, {Type: "gue", Port: uint16(number(r, 1, 65535))}, {Type: "gue", Port: 1, Checksum: "csum"}, {Type: "gue", Port: 2, Checksum: "remcsum"}, {Type: "gre"}, {Type: "gre", Checksum: "csum"},
+	}).Draw(r, "tunnel")
+}
+
+// randomGroup makes a group that no other meets, for the i-th service.
+func randomGroup(r *rapid.T, i int, ipv6 bool, port uint16) ServerGroup {
+	g := ServerGroup{Name: fmt.Sprintf("g%03d", i)}
+	a := netip.AddrFrom4([4]byte{10, 10, byte(i), byte(number(r, 1, 9))})
+	if ipv6 {
+		a = netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 1, 14: byte(i), 15: byte(number(r, 1, 9))})
+	}
+	last := a
+	for range number(r, 0, 20) {
+		last = last.Next()
+	}
+	g.Addresses = []ServiceRange{{a, last, port}}
+	if coin(r) {
+		g.Marks = []ServiceMark{{Mark: uint32(1000 + i)}}
+		if coin(r) {
+			g.Marks = append(g.Marks, ServiceMark{uint32(2000 + i), familyWord(ipv6)})
+		}
+	}
+	return g
+}
+
+// members lists the services of a group whose marks without a family are of one.
+func (g ServerGroup) members(ipv6 bool) []Service {
+	var all []Service
+	for _, a := range g.Addresses {
+		all = append(all, a.services()...)
+	}
+	for _, m := range g.Marks {
+		all = append(all, Service{FWMark: m.Mark, IPv6: m.Family == "inet6" || m.Family == "" && ipv6})
+	}
+	return all
 }
 
 func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {

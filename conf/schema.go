@@ -172,6 +172,7 @@ var rootBlock = &block{
 		{name: "vrrp_instance", kind: namedKind, block: instanceBlock, doc: "Virtual routers: who owns which addresses."},
 		{name: "vip_spread", kind: namedKind, block: spreadBlock, doc: "Addresses that are spread over several directors by one file for all of them."},
 		{name: "vrrp_sync_group", kind: namedKind, block: groupBlock, doc: "Instances that change state together."},
+		{name: "virtual_server_group", kind: namedKind, block: serverGroupBlock, doc: "Services that share one pool of real servers and its checks."},
 		{name: "ipvs_sysctl", kind: tableKind, block: ipvsSysctlBlock, doc: "Settings of the kernel's IPVS."},
 		{name: "virtual_server", kind: tablesKind, block: virtualServerBlock, doc: "Services that IPVS spreads over real servers."},
 	}),

@@ -95,6 +95,7 @@ func (c *Config) sections() []section {
 		each(c.Instances, Instance.section),
 		each(c.SyncGroups, SyncGroup.section),
 		each(c.TrackGroups, TrackGroup.section),
+		each(c.ServerGroups, ServerGroup.section),
 		each(c.VirtualServers, VirtualServer.section),
 	)
 }

@@ -252,7 +252,7 @@ func TestModuleUnloaded(t *testing.T) {
 	unload := func() {
 		t.Helper()
 		// The schedulers depend on it: -r takes those that nobody uses along.
-		out, err := exec.Command("sh", "-c", `for m in $(lsmod | sed -n 's/^\(ip_vs_[a-z]*\) .*/\1/p'); do rmmod $m || exit 1; done; rmmod ip_vs`).CombinedOutput()
+		out, err := exec.Command("sh", "-c", `for m in $(lsmod | sed -n 's/^\(ip_vs_[a-z_]*\) .*/\1/p'); do rmmod $m || exit 1; done; rmmod ip_vs`).CombinedOutput()
 		if err != nil {
 			t.Fatalf("unloading ip_vs: %v\n%s", err, out)
 		}

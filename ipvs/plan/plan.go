@@ -91,7 +91,7 @@ type Service struct {
 	Standby      bool       // not in the table
 	Sorry        *Sorry     // nil for none
 	Servers      []Server   // in configured order
-	MinUp        float64  // share of the servers, 0..1, that failed checks must leave in; 0: none
+	MinUp        float64    // share of the servers, 0..1, that failed checks must leave in; 0: none
 	// DrainMax bounds the leaving of what nobody can undrain: servers found at the start that are not configured, and
 	// those with DrainFailed. 0: no limit.
 	DrainMax time.Duration

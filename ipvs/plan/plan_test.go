@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"vipd/ipvs"
+	"vipd/ipvs/ipvstest"
 	"vipd/ipvs/plan"
 )
 
@@ -219,8 +221,10 @@ func TestO51WeightProperty(t *testing.T) {
 				Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 1, byte(i)}), 80), Method: ipvs.DR,
 				Weight: rapid.IntRange(0, 3).Draw(t, "weight"), Inhibit: rapid.Bool().Draw(t, "inhibit"),
 				Health: rapid.SampledFrom([]plan.Health{plan.Unknown, plan.Up, plan.Down}).Draw(t, "health"),
+				Upper:  uint32(rapid.IntRange(0, 9).Draw(t, "upper")), Tunnel: rapid.SampledFrom(ipvstest.Tunnels()).Draw(t, "tunnel"),
 			})
 		}
+		s.More = []ipvs.Key{ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:81")), ipvs.MarkKey(7, false)}[:rapid.IntRange(0, 2).Draw(t, "more")]
 		if rapid.Bool().Draw(t, "sorry") {
 			s.Sorry = &plan.Sorry{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 1, byte(rapid.IntRange(0, 5).Draw(t, "sorry is"))}), 80)}
 		}
@@ -263,6 +267,19 @@ func TestO51WeightProperty(t *testing.T) {
 				t.Fatalf("%v is %v in the table but reported as %v", r, d, st.Servers[i])
 			}
 		}
+		for i, r := range s.Servers {
+			if d, ok := pool[r.Address]; ok && st.Servers[i].Present && !(sorry && r.Address == s.Sorry.Address) && (d.Upper != r.Upper || d.Tunnel != r.Tunnel) {
+				t.Fatalf("%v is %v in the table", r, d)
+			}
+		}
+		for _, k := range s.More {
+			if p := out.Table[k]; p.Service.Scheduler != s.Scheduler || !maps.Equal(p.Destinations, pool) {
+				t.Fatalf("%s has %v, and the first service %v", k, p, pool)
+			}
+		}
+		if len(out.Table) != 1+len(s.More) {
+			t.Fatalf("%d services", len(out.Table))
+		}
 		for a := range pool {
 			if !seen[a] && (!sorry || a != s.Sorry.Address) {
 				t.Fatalf("%s is in the table uninvited", a)
@@ -282,5 +299,39 @@ func BenchmarkDesired10000(b *testing.B) {
 	}
 	for b.Loop() {
 		plan.Desired(in)
+	}
+}
+
+// TestGroupPorts: a server without a port of its own has that of each service of a group, one with a port has it in all.
+func TestGroupPorts(t *testing.T) {
+	s := plan.Service{
+		Service: ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")), Scheduler: "wlc"},
+		More:    []ipvs.Key{ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:443")), ipvs.MarkKey(7, false)},
+		Servers: []plan.Server{{Address: netip.MustParseAddrPort("10.9.1.1:0"), Method: ipvs.DR, Weight: 1}, {Address: netip.MustParseAddrPort("10.9.1.2:8080"), Method: ipvs.NAT, Weight: 1}},
+		Sorry:   &plan.Sorry{Address: netip.MustParseAddrPort("10.9.1.9:0"), Method: ipvs.DR},
+	}
+	const want = `-A -t 10.9.0.100:80 -s wlc
+-a -t 10.9.0.100:80 -r 10.9.1.1:80 -g -w 1
+-a -t 10.9.0.100:80 -r 10.9.1.2:8080 -m -w 1
+-A -t 10.9.0.100:443 -s wlc
+-a -t 10.9.0.100:443 -r 10.9.1.1:443 -g -w 1
+-a -t 10.9.0.100:443 -r 10.9.1.2:8080 -m -w 1
+-A -f 7 -s wlc
+-a -f 7 -r 10.9.1.1:0 -g -w 1
+-a -f 7 -r 10.9.1.2:8080 -m -w 1
+`
+	if got := plan.Desired(plan.Input{Services: []plan.Service{s}}).Table.String(); got != want {
+		t.Errorf("the table is\n%swant\n%s", got, want)
+	}
+	s.Quorum = 3
+	const sorry = `-A -t 10.9.0.100:80 -s wlc
+-a -t 10.9.0.100:80 -r 10.9.1.9:80 -g -w 1
+-A -t 10.9.0.100:443 -s wlc
+-a -t 10.9.0.100:443 -r 10.9.1.9:443 -g -w 1
+-A -f 7 -s wlc
+-a -f 7 -r 10.9.1.9:0 -g -w 1
+`
+	if got := plan.Desired(plan.Input{Services: []plan.Service{s}}).Table.String(); got != sorry {
+		t.Errorf("below the quorum the table is\n%swant\n%s", got, sorry)
 	}
 }

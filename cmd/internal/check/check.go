@@ -243,6 +243,9 @@ func ipvsModules(cfg *conf.Config, root fs.FS) []string {
 	var out []string
 	var seen []string
 	for _, v := range cfg.VirtualServers {
+		if e := v.PersistenceEngine; e != "" && !moduleKnown(root, "ip_vs_pe_"+e) {
+			out = append(out, fmt.Sprintf("virtual_server %s: this kernel has no persistence engine %q (module ip_vs_pe_%s)", v.Name, e, e))
+		}
 		if slices.Contains(seen, v.Scheduler) {
 			continue
 		}

@@ -93,7 +93,7 @@ func deciding(r *conf.RealServer, up bool, checks []run.Status) (kind, detail st
 // Service mails that the quorum of a service was reached or lost.
 func (a *alerts) Service(v *conf.VirtualServer, s plan.ServiceState, start bool) {
 	if v.Alert {
-		a.post(mail.Service(a.routerID(), serviceWords(s.Key), s.State == plan.StateUp, start, v.Quorum, s.LiveWeight))
+		a.post(mail.Service(a.routerID(), serviceWords(identity(v)), s.State == plan.StateUp, start, v.Quorum, s.LiveWeight))
 	}
 }
 

@@ -46,10 +46,10 @@ type balancer struct {
 	mu       sync.Mutex // guards all following fields
 	servers  []conf.VirtualServer
 	services []balancedService
-	global   conf.Global             // who runs commands
-	found    ipvs.Table              // what the kernel had at the start; nil after the first Configure
-	states   map[ipvs.Key]plan.State // as last logged
-	wereUp   map[ipvs.Key]bool       // services that a crashed daemon had UP
+	global   conf.Global              // who runs commands
+	found    ipvs.Table               // what the kernel had at the start; nil after the first Configure
+	states   map[serviceID]plan.State // as last logged
+	wereUp   map[serviceID]bool       // services that a crashed daemon had UP
 	told     map[serverID]healthcheck.Verdict
 	gentle
 	ended   bool // Omega was called: nothing is acted on any more
@@ -78,12 +78,12 @@ func (s *balancedService) verdict(i int, snapshot map[string]run.Status) healthc
 }
 
 type serverID struct {
-	service ipvs.Key
+	service serviceID
 	address netip.AddrPort
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[ipvs.Key]plan.State{}, wereUp: map[ipvs.Key]bool{}, gentle: newGentle()}
+	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[serviceID]plan.State{}, wereUp: map[serviceID]bool{}, gentle: newGentle()}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -121,15 +121,15 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 	for i := range servers {
 		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
 		s.standby = b.places.standby(s.conf)
-		key := serviceKey(s.conf)
+		id := identity(s.conf)
 		if b.places.suspended(s.conf) {
 			s.held = make([]healthcheck.Verdict, len(s.keys))
 		}
 		for j := range s.conf.RealServers {
 			r := &s.conf.RealServers[j]
-			before := old[serverID{key, r.Address}]
+			before := old[serverID{id, r.Address}]
 			for k := range r.Checks {
-				job, err := b.local.job(key, r, &r.Checks[k], before)
+				job, err := b.local.job(id, r, &r.Checks[k], before)
 				if err != nil {
 					return err
 				}
@@ -166,22 +166,25 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 // with weight 0, in a service that it has with usable servers, and one that it has
 // for up where alpha would have it wait.
 func (b *balancer) inheritFound(v *conf.VirtualServer, verdicts map[serverID]healthcheck.Verdict) {
-	key := serviceKey(v)
-	pool, ok := b.found[key]
-	if !ok || !pool.Usable() {
-		return
-	}
-	sorry := v.Sorry != nil && pool.Destinations[v.Sorry.Address].Usable()
-	b.wereUp[key] = !sorry && v.Sorry != nil
-	for i := range v.RealServers {
-		r := &v.RealServers[i]
-		switch dest, ok := pool.Destinations[r.Address]; {
-		case r.Weight == 0 || b.told0(key, r.Address):
-		case !ok || dest.Weight == 0:
-			verdicts[serverID{key, r.Address}] = healthcheck.Down
-		case alpha(r): // it had passed
-			verdicts[serverID{key, r.Address}] = healthcheck.Up
+	for _, key := range serviceKeys(v) {
+		pool, ok := b.found[key]
+		if !ok || !pool.Usable() {
+			continue
 		}
+		id := identity(v)
+		sorry := v.Sorry != nil && pool.Destinations[plan.At(v.Sorry.Address, key)].Usable()
+		b.wereUp[id] = !sorry && v.Sorry != nil
+		for i := range v.RealServers {
+			r := &v.RealServers[i]
+			switch dest, ok := pool.Destinations[plan.At(r.Address, key)]; {
+			case r.Weight == 0 || b.told0(id, r.Address):
+			case !ok || dest.Weight == 0:
+				verdicts[serverID{id, r.Address}] = healthcheck.Down
+			case alpha(r): // it had passed
+				verdicts[serverID{id, r.Address}] = healthcheck.Up
+			}
+		}
+		return // the services of a group are alike
 	}
 }
 
@@ -205,17 +208,18 @@ func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status)
 	b.nudge()
 	b.table.Set(out.Table)
 	b.tellServers(verdicts, snapshot)
-	states := make(map[ipvs.Key]plan.State, len(out.Services))
+	states := make(map[serviceID]plan.State, len(out.Services))
 	for i, s := range out.Services {
-		states[s.Key] = s.State
-		before, known := b.states[s.Key]
+		id := identity(b.services[i].conf)
+		states[id] = s.State
+		before, known := b.states[id]
 		if !known {
 			before = plan.StateDown
 		}
 		b.tellService(&b.services[i], s, before, !known)
 		if known && before != s.State {
 			b.log.Info("virtual server "+before.String()+" -> "+s.State.String(),
-				zap.String("service", s.Key.String()), zap.Int("live_weight", s.LiveWeight),
+				zap.String("service", id.String()), zap.Int("live_weight", s.LiveWeight),
 				zap.Int("quorum", b.services[i].conf.Quorum))
 		}
 	}
@@ -228,7 +232,7 @@ func (b *balancer) verdicts(snapshot map[string]run.Status) map[serverID]healthc
 	out := map[serverID]healthcheck.Verdict{}
 	for _, s := range b.services {
 		for i, r := range s.conf.RealServers {
-			out[serverID{serviceKey(s.conf), r.Address}] = s.verdict(i, snapshot)
+			out[serverID{identity(s.conf), r.Address}] = s.verdict(i, snapshot)
 		}
 	}
 	return out
@@ -242,15 +246,15 @@ func (b *balancer) plan(snapshot map[string]run.Status, found reconcile.Status) 
 	for _, s := range b.services {
 		p := planService(s.conf)
 		p.Standby = s.standby
-		before, known := b.states[p.Key]
-		p.WasUp = known && before == plan.StateUp || b.wereUp[p.Key]
+		before, known := b.states[identity(s.conf)]
+		p.WasUp = known && before == plan.StateUp || b.wereUp[identity(s.conf)]
 		for i := range p.Servers {
 			r := &p.Servers[i]
 			r.Health = health(s.verdict(i, snapshot))
 			r.Weight = weight(r.Weight, s.keys[i], snapshot)
-			r.Since = b.since[serverID{p.Key, r.Address}]
+			r.Since = b.since[serverID{identity(s.conf), r.Address}]
 			r.DrainFailed = r.DrainFailed || inheritedOnly(s.keys[i], snapshot)
-			b.tell(&s, p.Key, r)
+			b.tell(&s, identity(s.conf), r)
 		}
 		in.Services = append(in.Services, p)
 	}

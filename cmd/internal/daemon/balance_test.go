@@ -185,7 +185,7 @@ func TestServersMissingFromTheKernelStartDown(t *testing.T) {
 	v := server(80)
 	found := ipvs.Table{}
 	found.AddService(planService(&v).Service)
-	found.AddDestination(serviceKey(&v), ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
+	found.AddDestination(serviceKeys(&v)[0], ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
 	checks, table := &fakeChecks{}, &fakeTable{}
 	b := newBalancer(checks, table, func(string) {}, zap.NewNop())
 	b.Found(found)

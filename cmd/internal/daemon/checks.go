@@ -16,7 +16,6 @@ import (
 	"vipd/healthcheck/smtpcheck"
 	"vipd/healthcheck/tcpcheck"
 	"vipd/healthcheck/udpcheck"
-	"vipd/ipvs"
 )
 
 // checkers is the list of all kinds of check: a new kind is one package and one
@@ -93,7 +92,7 @@ func regex(u conf.URL) httpcheck.Regex {
 
 // job makes the check of one server of one service. Its key does not say whose it
 // is: see share.
-func (m *machine) job(service ipvs.Key, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
+func (m *machine) job(service serviceID, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
 	key, checker, err := m.checker(c)
 	if err != nil {
 		return run.Job{}, fmt.Errorf("making the %s of %s in %s: %w", c.Kind, server.Address, service, err)

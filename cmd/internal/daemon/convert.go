@@ -149,31 +149,48 @@ var protocols = map[string]ipvs.Protocol{"TCP": ipvs.TCP, "UDP": ipvs.UDP, "SCTP
 // methods are the forwarding methods of lvs_method, in conf's spelling.
 var methods = map[string]ipvs.Method{"NAT": ipvs.NAT, "DR": ipvs.DR, "TUN": ipvs.TUN}
 
-func serviceKey(v *conf.VirtualServer) ipvs.Key {
-	if v.FWMark != 0 {
-		return ipvs.MarkKey(v.FWMark, v.IPv6)
+// tunnels are the types of tunnel, and checksums what protects it, in conf's spelling.
+var (
+	tunnels   = map[string]ipvs.TunnelType{"": ipvs.IPIP, "gue": ipvs.GUE, "gre": ipvs.GRE}
+	checksums = map[string]ipvs.TunnelFlags{"": 0, "csum": ipvs.TunnelChecksum, "remcsum": ipvs.TunnelRemoteChecksum}
+)
+
+func tunnel(t conf.Tunnel) ipvs.Tunnel {
+	return ipvs.Tunnel{Type: tunnels[t.Type], Port: t.Port, Flags: checksums[t.Checksum]}
+}
+
+func serviceFlags(v *conf.VirtualServer) ipvs.Flags {
+	var flags ipvs.Flags
+	for flag, on := range map[ipvs.Flags]bool{
+		ipvs.FlagOnePacket: v.OnePacket, ipvs.FlagSched1: v.Flag1, ipvs.FlagSched2: v.Flag2, ipvs.FlagSched3: v.Flag3,
+	} {
+		if on {
+			flags |= flag
+		}
 	}
-	return ipvs.AddressKey(protocols[v.Protocol], v.Address)
+	return flags
 }
 
 func planService(v *conf.VirtualServer) plan.Service {
+	keys := serviceKeys(v)
 	out := plan.Service{
 		Service: ipvs.Service{
-			Key: serviceKey(v), Scheduler: v.Scheduler,
-			Persistence: v.Persistence, Granularity: v.Granularity,
+			Key: keys[0], Scheduler: v.Scheduler, Flags: serviceFlags(v),
+			Persistence: v.Persistence, Granularity: v.Granularity, Engine: v.PersistenceEngine,
 		},
-		Quorum: v.Quorum, Hysteresis: v.Hysteresis, MinUp: v.MinUp, DrainMax: v.DrainMax,
+		More: keys[1:], Quorum: v.Quorum, Hysteresis: v.Hysteresis, MinUp: v.MinUp, DrainMax: v.DrainMax,
 	}
 	if v.Survive == "mh" {
 		out.Flags |= ipvs.FlagSched2 // mh-port
 	}
 	if v.Sorry != nil {
-		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method], Inhibit: v.Sorry.Inhibit}
+		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method], Tunnel: tunnel(v.Sorry.Tunnel), Inhibit: v.Sorry.Inhibit}
 	}
 	for i := range v.RealServers {
 		r := &v.RealServers[i]
 		out.Servers = append(out.Servers, plan.Server{
-			Address: r.Address, Method: methods[r.Method], Weight: r.Weight, Inhibit: r.Inhibit,
+			Address: r.Address, Method: methods[r.Method], Tunnel: tunnel(r.Tunnel), Weight: r.Weight,
+			Upper: r.UpperThreshold, Lower: r.LowerThreshold, Inhibit: r.Inhibit,
 			DrainFailed: r.DrainFailed, SlowStart: r.SlowStart,
 		})
 	}

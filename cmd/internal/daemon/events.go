@@ -124,8 +124,11 @@ func (d *Daemon) fifoStates(s *status.Status) {
 }
 
 // serviceWords names a service in lines of FIFOs, in keepalived's form.
-func serviceWords(k ipvs.Key) string {
-	if k.FWMark != 0 {
+func serviceWords(k serviceID) string {
+	switch {
+	case k.group != "":
+		return fmt.Sprintf("[%s]:0", k.group)
+	case k.FWMark != 0:
 		return fmt.Sprintf("FWM %d", k.FWMark)
 	}
 	return fmt.Sprintf("[%s]:%s:%d", k.Address.Addr(), k.Protocol, k.Address.Port())
@@ -133,11 +136,15 @@ func serviceWords(k ipvs.Key) string {
 
 // serverWords names a real server, in keepalived's form.
 func serverWords(id serverID) string {
-	proto := "none"
-	if id.service.FWMark == 0 {
-		proto = id.service.Protocol.String()
+	return fmt.Sprintf("[%s]:%s:%d", id.address.Addr(), protocolWord(id.service.Key), id.address.Port())
+}
+
+// protocolWord names the protocol of a service; that of a firewall mark is not known.
+func protocolWord(k ipvs.Key) string {
+	if k.Protocol == 0 {
+		return "none"
 	}
-	return fmt.Sprintf("[%s]:%s:%d", id.address.Addr(), proto, id.address.Port())
+	return k.Protocol.String()
 }
 
 // upDown is keepalived's word.
@@ -174,7 +181,7 @@ func startsDown(r *conf.RealServer, keys []string, snapshot map[string]run.Statu
 // as it was; at first up, as in the table, and with alpha down. Called with mu held.
 func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
 	for _, s := range b.services {
-		key := serviceKey(s.conf)
+		key := identity(s.conf)
 		for i := range s.conf.RealServers {
 			r := &s.conf.RealServers[i]
 			id := serverID{key, r.Address}

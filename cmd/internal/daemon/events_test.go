@@ -70,11 +70,14 @@ func TestNewServersAreTold(t *testing.T) {
 }
 
 func TestServiceWords(t *testing.T) {
-	six := ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("[2001:db8::1]:53"))
-	mark := ipvs.MarkKey(7, true)
+	six := serviceID{Key: ipvs.AddressKey(ipvs.UDP, netip.MustParseAddrPort("[2001:db8::1]:53"))}
+	mark := serviceID{Key: ipvs.MarkKey(7, true)}
+	group, marks := serviceID{Key: ipvs.Key{Protocol: ipvs.TCP}, group: "web"}, serviceID{group: "web"}
 	rs := netip.MustParseAddrPort("[2001:db8::21]:5353")
 	for got, want := range map[string]string{
 		serviceWords(six): "[2001:db8::1]:udp:53", serverWords(serverID{six, rs}): "[2001:db8::21]:udp:5353",
+		serviceWords(group): "[web]:0", serverWords(serverID{group, rs}): "[2001:db8::21]:tcp:5353",
+		serviceWords(marks): "[web]:0", group.String(): "group web tcp", marks.String(): "group web",
 		serviceWords(mark): "FWM 7", serverWords(serverID{mark, rs}): "[2001:db8::21]:none:5353",
 	} {
 		if got != want {

@@ -76,17 +76,18 @@ func (b *balancer) nudge() {
 func (b *balancer) remember(out plan.Output) {
 	b.memory, b.next, b.leaving = out.After, out.Next, out.Leaving
 	kept := map[serverID]bool{}
-	for _, s := range out.Services {
+	for i, s := range out.Services {
+		service := identity(b.services[i].conf)
 		for _, r := range s.Servers {
-			id := serverID{s.Key, r.Address}
+			id := serverID{service, r.Address}
 			if r.Kept {
 				kept[id] = true
 			}
 			if r.Kept && !b.kept[id] {
-				b.log.Error("a failed server stays in: min_up leaves no more out", zap.String("service", s.Key.String()), zap.Stringer("dest", r.Address))
+				b.log.Error("a failed server stays in: min_up leaves no more out", zap.String("service", service.String()), zap.Stringer("dest", r.Address))
 			}
 			if !r.Kept && b.kept[id] {
-				b.log.Info("min_up keeps the server in no more", zap.String("service", s.Key.String()), zap.Stringer("dest", r.Address))
+				b.log.Info("min_up keeps the server in no more", zap.String("service", service.String()), zap.Stringer("dest", r.Address))
 			}
 		}
 	}
@@ -115,14 +116,14 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 	servers, gone := slices.Clone(configured), make([]map[netip.AddrPort]departure, len(configured))
 	for i := range servers {
 		v := &servers[i]
-		key := serviceKey(v)
-		j := slices.IndexFunc(b.services, func(s balancedService) bool { return serviceKey(s.conf) == key })
+		id := identity(v)
+		j := slices.IndexFunc(b.services, func(s balancedService) bool { return identity(s.conf) == id })
 		if j < 0 {
 			continue
 		}
 		old := b.services[j]
 		for _, r := range old.conf.RealServers {
-			if has(v, r.Address) || !b.memory.Wants(ipvs.Target{Service: key, Destination: r.Address}) {
+			if has(v, r.Address) || !b.wants(v, r.Address) {
 				continue
 			}
 			d, known := old.gone[r.Address]
@@ -131,7 +132,7 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 				if v.DrainMax > 0 {
 					d.until = d.since.Add(v.DrainMax)
 				}
-				b.log.Info("a server that is configured no more ends its connections", zap.String("service", key.String()),
+				b.log.Info("a server that is configured no more ends its connections", zap.String("service", id.String()),
 					zap.Stringer("dest", r.Address), zap.Duration("drain_max", v.DrainMax))
 			}
 			if gone[i] == nil {
@@ -144,17 +145,22 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 	return servers, gone
 }
 
+// wants reports whether the plan has a server in any of the services of a virtual server. Called with mu held.
+func (b *balancer) wants(v *conf.VirtualServer, a netip.AddrPort) bool {
+	return slices.ContainsFunc(serviceKeys(v), func(k ipvs.Key) bool { return b.memory.Wants(ipvs.Target{Service: k, Destination: a}) })
+}
+
 func has(v *conf.VirtualServer, a netip.AddrPort) bool {
 	return slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address == a })
 }
 
 // tell adds to a server what it was told. Called with mu held.
-func (b *balancer) tell(s *balancedService, key ipvs.Key, r *plan.Server) {
+func (b *balancer) tell(s *balancedService, id serviceID, r *plan.Server) {
 	if d, gone := s.gone[r.Address]; gone {
 		r.Drain = &plan.Drain{Until: d.until}
 		return
 	}
-	for _, o := range b.toldOf(key, r.Address) {
+	for _, o := range b.toldOf(id, r.Address) {
 		switch {
 		case o.Kind == override.Weight:
 			r.Weight = o.Weight
@@ -240,10 +246,10 @@ func (b *balancer) again(found reconcile.Status) {
 	b.apply(b.checks.Snapshot(), found)
 	for _, s := range b.services {
 		for a := range s.gone {
-			if b.memory.Wants(ipvs.Target{Service: serviceKey(s.conf), Destination: a}) {
+			if b.wants(s.conf, a) {
 				continue
 			}
-			b.log.Info("a server that is configured no more has gone", zap.String("service", serviceKey(s.conf).String()), zap.Stringer("dest", a))
+			b.log.Info("a server that is configured no more has gone", zap.String("service", identity(s.conf).String()), zap.Stringer("dest", a))
 			if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
 				b.log.Error("the checks of a server that has gone go on", zap.NamedError("err", err))
 			}

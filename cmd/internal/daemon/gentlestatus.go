@@ -23,7 +23,7 @@ func fillGentle(rs *status.RealServer, b *balancedService, v view, key ipvs.Key,
 		}
 		return
 	}
-	for _, o := range toldOf(v.told, key, r.Address) {
+	for _, o := range toldOf(v.told, identity(b.conf), r.Address) {
 		shown := status.Override{Kind: string(o.Kind), By: o.By, At: o.At, Until: o.Until}
 		if o.Kind == override.Weight {
 			shown.Weight = &o.Weight
@@ -42,19 +42,25 @@ func fillGentle(rs *status.RealServer, b *balancedService, v view, key ipvs.Key,
 }
 
 // otherStatus is a table entry that leaves and is no server of the configuration.
-func otherStatus(b *balancedService, v view, key ipvs.Key, a netip.AddrPort, pool ipvs.Pool, table reconcile.Status) status.RealServer {
+func otherStatus(b *balancedService, v view, keys []ipvs.Key, a netip.AddrPort, table reconcile.Status) status.RealServer {
 	rs := status.RealServer{
 		Address: a.String(), State: "DRAINING", Leaving: true, Checks: []status.Check{},
-		Since: v.since.LeavingSince(ipvs.Target{Service: key, Destination: a}),
+	}
+	for _, k := range keys {
+		if t := v.since.LeavingSince(ipvs.Target{Service: k, Destination: a}); rs.Since.IsZero() || !t.IsZero() && t.Before(rs.Since) {
+			rs.Since = t
+		}
 	}
 	if s := b.conf.Sorry; s != nil && s.Address == a {
 		rs.Sorry, rs.Configured = true, true
 	} else if b.conf.DrainMax > 0 {
 		rs.Until = rs.Since.Add(b.conf.DrainMax)
 	}
-	if d, ok := pool.Destinations[a]; ok {
-		rs.Method = d.Method.String()
+	for _, k := range keys {
+		if d, ok := table.Kernel.Table[k].Destinations[a]; ok {
+			rs.Method = d.Method.String()
+		}
 	}
-	fillKernel(&rs, a, key, pool, table)
+	fillKernel(&rs, a, keys, table)
 	return rs
 }

@@ -112,7 +112,7 @@ func TestWeightsReachThePlan(t *testing.T) {
 	}
 	weight := func() int {
 		b.HealthChanged()
-		return table.want[serviceKey(&v)].Destinations[r.Address].Weight
+		return table.want[serviceKeys(&v)[0]].Destinations[r.Address].Weight
 	}
 	up := run.Status{Known: true, Healthy: true}
 	checks.states = map[string]run.Status{program: up, file: up}

@@ -14,7 +14,6 @@ import (
 	"vipd/cmd/internal/control"
 	"vipd/cmd/internal/override"
 	"vipd/conf"
-	"vipd/ipvs"
 	"vipd/ipvs/reconcile"
 )
 
@@ -46,13 +45,13 @@ func (b *balancer) Recall(file string) {
 }
 
 // toldOf returns what a server was told. Called with mu held.
-func (b *balancer) toldOf(key ipvs.Key, a netip.AddrPort) []override.Record {
-	return toldOf(b.overrides, key, a)
+func (b *balancer) toldOf(id serviceID, a netip.AddrPort) []override.Record {
+	return toldOf(b.overrides, id, a)
 }
 
-func toldOf(all []override.Record, key ipvs.Key, a netip.AddrPort) (out []override.Record) {
+func toldOf(all []override.Record, id serviceID, a netip.AddrPort) (out []override.Record) {
 	for _, o := range all {
-		if o.Server == a.String() && o.Service == key.String() {
+		if o.Server == a.String() && o.Service == id.String() {
 			out = append(out, o)
 		}
 	}
@@ -60,8 +59,8 @@ func toldOf(all []override.Record, key ipvs.Key, a netip.AddrPort) (out []overri
 }
 
 // told0 reports whether a server has weight 0, or is out, because it was told so.
-func (b *balancer) told0(key ipvs.Key, a netip.AddrPort) bool {
-	return slices.ContainsFunc(b.toldOf(key, a), func(o override.Record) bool { return o.Kind != override.Weight || o.Weight == 0 })
+func (b *balancer) told0(id serviceID, a netip.AddrPort) bool {
+	return slices.ContainsFunc(b.toldOf(id, a), func(o override.Record) bool { return o.Kind != override.Weight || o.Weight == 0 })
 }
 
 // quiet reports whether nobody is to be told of a server's health. Called with mu held.
@@ -73,7 +72,7 @@ func (b *balancer) quiet(id serverID) bool {
 func (b *balancer) dropOverrides() {
 	rest := slices.DeleteFunc(slices.Clone(b.overrides), func(o override.Record) bool {
 		known := slices.ContainsFunc(b.servers, func(v conf.VirtualServer) bool {
-			return serviceKey(&v).String() == o.Service && slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address.String() == o.Server })
+			return identity(&v).String() == o.Service && slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address.String() == o.Server })
 		})
 		if !known {
 			b.log.Warn("what a server was told is forgotten: it is configured no more", zap.String("service", o.Service),
@@ -130,7 +129,7 @@ func (b *balancer) Order(o control.Order) (string, error) {
 	b.overrides = all
 	b.apply(b.checks.Snapshot(), reconcile.Status{})
 	for i, c := range servers {
-		if !b.memory.Usable(serviceKey(c.service)) {
+		if !slices.ContainsFunc(serviceKeys(c.service), b.memory.Usable) {
 			lines[i] += "; NOBODY takes new connections of this service now"
 		}
 	}
@@ -148,7 +147,7 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 	found := service == ""
 	for i := range b.servers {
 		v := &b.servers[i]
-		if service != "" && service != v.Name && service != serviceKey(v).String() && service != v.Address.String() {
+		if service != "" && service != v.Name && service != identity(v).String() && service != v.Address.String() && service != v.Group {
 			continue
 		}
 		found = true
@@ -199,7 +198,7 @@ func serverMatch(server string) (func(netip.AddrPort) bool, error) {
 
 // change returns the overrides after an order about one server, and what it does.
 func change(all []override.Record, o control.Order, c chosen, now time.Time) ([]override.Record, string, error) {
-	r := override.Record{Service: serviceKey(c.service).String(), Server: c.address.String(), By: o.By, At: now.UTC().Truncate(time.Second)}
+	r := override.Record{Service: identity(c.service).String(), Server: c.address.String(), By: o.By, At: now.UTC().Truncate(time.Second)}
 	drop := func(kind override.Kind) (was bool) {
 		r.Kind = kind
 		n := len(all)

@@ -6,7 +6,6 @@ import (
 	"vipd/cmd/internal/notify"
 	"vipd/conf"
 	"vipd/healthcheck"
-	"vipd/ipvs"
 	"vipd/ipvs/plan"
 )
 
@@ -28,7 +27,7 @@ type upDownCommands struct{ up, down notify.Command }
 func newServiceCommands(g conf.Global, v *conf.VirtualServer) serviceCommands {
 	both := func(up, down conf.Command, env ...string) upDownCommands {
 		out := upDownCommands{command(g, up), command(g, down)}
-		env = append([]string{"VIPD_SERVICE=" + serviceKey(v).String()}, env...)
+		env = append([]string{"VIPD_SERVICE=" + identity(v).String()}, env...)
 		out.up.Env = append(env[:len(env):len(env)], "VIPD_STATE=UP")
 		out.down.Env = append(env[:len(env):len(env)], "VIPD_STATE=DOWN")
 		return out
@@ -50,7 +49,7 @@ func (b *balancer) Commands(g conf.Global) {
 
 // tellServer reports a server that has come or gone. Called with mu held.
 func (b *balancer) tellServer(s *balancedService, i int, up bool) {
-	key := serviceKey(s.conf)
+	key := identity(s.conf)
 	id := serverID{key, s.conf.RealServers[i].Address}
 	b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(up)))
 	b.runCommand(key, id.address.String()+" "+upDown(up), s.run.servers[i], up)
@@ -58,12 +57,12 @@ func (b *balancer) tellServer(s *balancedService, i int, up bool) {
 
 // tellQuorum reports that the quorum of a service was reached or lost. Called with mu held.
 func (b *balancer) tellQuorum(s *balancedService, up bool) {
-	key := serviceKey(s.conf)
+	key := identity(s.conf)
 	b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(up)))
 	b.runCommand(key, upDown(up), s.run.service, up)
 }
 
-func (b *balancer) runCommand(key ipvs.Key, state string, c upDownCommands, up bool) {
+func (b *balancer) runCommand(key serviceID, state string, c upDownCommands, up bool) {
 	run := c.down
 	if up {
 		run = c.up
@@ -78,7 +77,7 @@ func (b *balancer) runCommand(key ipvs.Key, state string, c upDownCommands, up b
 func (b *balancer) tellGone(old []balancedService) {
 	stay := map[serverID]bool{}
 	for i := range b.servers { // what only ends its connections has gone, too
-		key := serviceKey(&b.servers[i])
+		key := identity(&b.servers[i])
 		stay[serverID{service: key}] = true
 		for _, r := range b.servers[i].RealServers {
 			stay[serverID{key, r.Address}] = true
@@ -106,7 +105,7 @@ func (b *balancer) Omega() {
 
 // tellEnd reports of a service what goes and was up. Called with mu held.
 func (b *balancer) tellEnd(s *balancedService, goes func(serverID) bool) {
-	key := serviceKey(s.conf)
+	key := identity(s.conf)
 	for i, r := range s.conf.RealServers {
 		if id := (serverID{key, r.Address}); goes(id) && b.told[id] != healthcheck.Down {
 			b.tellServer(s, i, false)

@@ -205,15 +205,24 @@ func (d *Daemon) virtualServers(s *status.Status, table reconcile.Status) {
 }
 
 func serviceStatus(b balancedService, v view, i int, table reconcile.Status) status.VirtualServer {
-	key, p := serviceKey(b.conf), v.plan.Services[i]
-	pool, present := table.Kernel.Table[key]
+	keys, p := serviceKeys(b.conf), v.plan.Services[i]
 	out := status.VirtualServer{
-		Name: b.conf.Name, Service: key.String(), Scheduler: b.conf.Scheduler, State: p.State.String(),
-		Quorum: b.conf.Quorum, Present: present, Error: failure(table, ipvs.Target{Service: key}),
+		Name: b.conf.Name, Service: identity(b.conf).String(), Scheduler: b.conf.Scheduler, State: p.State.String(),
+		Quorum: b.conf.Quorum, Present: true,
 		RealServers: []status.RealServer{}, Hysteresis: b.conf.Hysteresis, LiveWeight: p.LiveWeight, Suspended: b.held != nil,
 	}
 	if b.standby {
 		out.Standby = b.conf.ActiveOn + " is not MASTER"
+	}
+	for _, k := range keys {
+		_, present := table.Kernel.Table[k]
+		out.Present = out.Present && present
+		if out.Error == "" {
+			out.Error = failure(table, ipvs.Target{Service: k})
+		}
+		if b.conf.Group != "" {
+			out.Services = append(out.Services, k.String())
+		}
 	}
 	if out.Name == "" {
 		out.Name = out.Service
@@ -221,11 +230,11 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 	for j := range b.conf.RealServers {
 		r := &b.conf.RealServers[j]
 		rs := status.RealServer{
-			Address: r.Address.String(), Method: r.Method, Weight: r.Weight,
+			Address: serverText(b.conf, r.Address), Method: r.Method, Tunnel: r.Tunnel.String(), Weight: r.Weight,
 			State: serverState(b.verdict(j, v.checks)), Checks: []status.Check{},
 		}
-		fillKernel(&rs, r.Address, key, pool, table)
-		fillGentle(&rs, &b, v, key, r, p.Servers[j])
+		fillKernel(&rs, r.Address, keys, table)
+		fillGentle(&rs, &b, v, keys[0], r, p.Servers[j])
 		for k := range r.Checks {
 			rs.Checks = append(rs.Checks, checkStatus(&r.Checks[k], v.checks[b.keys[j][k]]))
 		}
@@ -233,13 +242,13 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 	}
 	if sorry := b.conf.Sorry; sorry != nil && (p.State == plan.StateSorry || sorryStays(b.conf)) {
 		rs := status.RealServer{
-			Address: sorry.Address.String(), Method: sorry.Method, Weight: sorryWeight(p.State), State: "UP", Sorry: true, Configured: true, Checks: []status.Check{},
+			Address: serverText(b.conf, sorry.Address), Method: sorry.Method, Tunnel: sorry.Tunnel.String(), Weight: sorryWeight(p.State), State: "UP", Sorry: true, Configured: true, Checks: []status.Check{},
 		}
-		fillKernel(&rs, sorry.Address, key, pool, table)
+		fillKernel(&rs, sorry.Address, keys, table)
 		out.RealServers = append(out.RealServers, rs)
 	}
 	for _, o := range p.Others {
-		out.RealServers = append(out.RealServers, otherStatus(&b, v, key, o.Address, pool, table))
+		out.RealServers = append(out.RealServers, otherStatus(&b, v, keys, o.Address, table))
 	}
 	return out
 }
@@ -258,15 +267,34 @@ func sorryWeight(s plan.State) int {
 	return 0
 }
 
-// fillKernel adds what the kernel has of a server.
-func fillKernel(rs *status.RealServer, a netip.AddrPort, key ipvs.Key, pool ipvs.Pool, table reconcile.Status) {
-	target := ipvs.Target{Service: key, Destination: a}
-	if dest, ok := pool.Destinations[a]; ok {
-		rs.Present, rs.EffectiveWeight = true, dest.Weight
-		c := table.Kernel.Connections[target]
-		rs.ActiveConnections, rs.InactiveConnections = int(c.Active), int(c.Inactive)
+// serverText shows a server; in a group, one that has the port of each service without any.
+func serverText(v *conf.VirtualServer, a netip.AddrPort) string {
+	if v.Group != "" && a.Port() == 0 {
+		return a.Addr().String()
 	}
-	rs.Error = failure(table, target)
+	return a.String()
+}
+
+// fillKernel adds what the kernel has of a server: it is there when all services have it, and its connections are those
+// of all.
+func fillKernel(rs *status.RealServer, a netip.AddrPort, keys []ipvs.Key, table reconcile.Status) {
+	missing := false
+	for _, key := range keys {
+		target := ipvs.Target{Service: key, Destination: plan.At(a, key)}
+		dest, ok := table.Kernel.Table[key].Destinations[target.Destination]
+		missing = missing || !ok
+		rs.EffectiveWeight = dest.Weight
+		c := table.Kernel.Connections[target]
+		rs.ActiveConnections += int(c.Active)
+		rs.InactiveConnections += int(c.Inactive)
+		if rs.Error == "" {
+			rs.Error = failure(table, target)
+		}
+	}
+	rs.Present = !missing
+	if missing {
+		rs.EffectiveWeight = 0
+	}
 }
 
 func failure(table reconcile.Status, t ipvs.Target) string {

@@ -287,8 +287,10 @@ func armedAddresses(now time.Time, cfg *conf.Config, states []router.InstanceSta
 	serving := map[netip.Addr]bool{}
 	marks := false
 	for i := range cfg.VirtualServers {
-		serving[cfg.VirtualServers[i].Address.Addr()] = true
-		marks = marks || cfg.VirtualServers[i].FWMark != 0
+		for _, one := range cfg.VirtualServers[i].Services() {
+			serving[one.Address.Addr()] = true
+			marks = marks || one.FWMark != 0
+		}
 	}
 	for _, st := range states {
 		i := slices.IndexFunc(cfg.Instances, func(in conf.Instance) bool { return in.Name == st.Name })

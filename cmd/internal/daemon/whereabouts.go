@@ -73,7 +73,9 @@ func (p *whereabouts) Watch(servers []conf.VirtualServer) {
 	watched := map[netip.Addr]bool{}
 	for i := range servers {
 		if servers[i].HASuspend {
-			watched[servers[i].Address.Addr()] = true
+			for _, a := range servers[i].Services() {
+				watched[a.Address.Addr()] = true
+			}
 		}
 	}
 	p.mu.Lock()
@@ -174,14 +176,14 @@ func (p *whereabouts) standby(v *conf.VirtualServer) bool {
 	return !p.holding[v.ActiveOn]
 }
 
-// suspended reports whether the checks of a service are not to run now.
+// suspended reports whether the checks of a service are not to run now: none of its addresses is here.
 func (p *whereabouts) suspended(v *conf.VirtualServer) bool {
 	if p == nil || !v.HASuspend {
 		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.here[v.Address.Addr()]
+	return !slices.ContainsFunc(v.Services(), func(s conf.Service) bool { return p.here[s.Address.Addr()] })
 }
 
 // Moved makes checks and table anew when the services have become active or checked in another way.

@@ -170,7 +170,7 @@ func TestHysteresisOutlivesACrash(t *testing.T) {
 		if sorry {
 			in = v.Sorry.Address
 		}
-		found.AddDestination(serviceKey(&v), ipvs.Destination{Address: in, Method: ipvs.DR, Weight: 1})
+		found.AddDestination(serviceKeys(&v)[0], ipvs.Destination{Address: in, Method: ipvs.DR, Weight: 1})
 		checks, table := &fakeChecks{}, &fakeTable{}
 		b := newBalancer(checks, table, func(string) {}, zap.NewNop())
 		b.Found(found)
@@ -180,7 +180,7 @@ func TestHysteresisOutlivesACrash(t *testing.T) {
 		if table.has(99) != sorry || table.has(21) == sorry {
 			t.Errorf("sorry %v: table %v", sorry, table.want)
 		}
-		if b.verdicts(checks.Snapshot())[serverID{serviceKey(&v), in}] == healthcheck.Down {
+		if b.verdicts(checks.Snapshot())[serverID{identity(&v), in}] == healthcheck.Down {
 			t.Errorf("sorry %v: what was in counts as down", sorry)
 		}
 	}
@@ -196,7 +196,7 @@ func TestAlphaAfterACrash(t *testing.T) {
 		found := ipvs.Table{}
 		if crash {
 			found.AddService(planService(&v).Service)
-			found.AddDestination(serviceKey(&v), ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
+			found.AddDestination(serviceKeys(&v)[0], ipvs.Destination{Address: v.RealServers[1].Address, Method: ipvs.DR, Weight: 1})
 		}
 		table := &fakeTable{}
 		b := newBalancer(&fakeChecks{}, table, func(string) {}, zap.NewNop())

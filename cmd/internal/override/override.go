@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"vipd/ipvs"
@@ -31,7 +32,7 @@ const (
 // Record is one override of one server in one service.
 type Record struct {
 	Kind    Kind      `json:"kind"`
-	Service string    `json:"service"` // as ipvs.Key writes it
+	Service string    `json:"service"` // as ipvs.Key writes it, or "group NAME PROTOCOL"
 	Server  string    `json:"server"`  // address and port
 	Weight  int       `json:"weight"`  // of kind Weight, 0..MaxWeight
 	Until   time.Time `json:"until,omitzero"`
@@ -44,17 +45,17 @@ func (r Record) Same(o Record) bool {
 	return r.Kind == o.Kind && r.Service == o.Service && r.Server == o.Server
 }
 
-// Target returns the server in its service.
-func (r Record) Target() (ipvs.Target, error) {
-	k, err := ipvs.ParseKey(r.Service)
-	if err != nil {
-		return ipvs.Target{}, err
+// valid checks that the record names a server and a service, or a group of services.
+func (r Record) valid() error {
+	if !strings.HasPrefix(r.Service, "group ") {
+		if _, err := ipvs.ParseKey(r.Service); err != nil {
+			return err
+		}
 	}
-	a, err := netip.ParseAddrPort(r.Server)
-	if err != nil {
-		return ipvs.Target{}, fmt.Errorf("parsing server %q: %w", r.Server, err)
+	if _, err := netip.ParseAddrPort(r.Server); err != nil {
+		return fmt.Errorf("parsing server %q: %w", r.Server, err)
 	}
-	return ipvs.Target{Service: k, Destination: a}, nil
+	return nil
 }
 
 // file is what is written.
@@ -84,7 +85,7 @@ func Parse(text []byte) ([]Record, error) {
 		return nil, fmt.Errorf("reading overrides: version %d is not %d", f.Version, version)
 	}
 	for i, r := range f.Overrides {
-		if _, err := r.Target(); err != nil {
+		if err := r.valid(); err != nil {
 			return nil, fmt.Errorf("reading overrides: entry %d: %w", i+1, err)
 		}
 		switch {

@@ -166,7 +166,8 @@ type TrackProcess struct {
 // VirtualServer is one IPVS service and its pool.
 type VirtualServer struct {
 	Name        string       `json:"name"`
-	Service     string       `json:"service"` // "tcp 10.9.0.100:80", "fwmark 7 inet6"
+	Service     string       `json:"service"`            // "tcp 10.9.0.100:80", "fwmark 7 inet6", "group web tcp"
+	Services    []string     `json:"services,omitempty"` // those of a group; the figures below are of all of them
 	Scheduler   string       `json:"scheduler"`
 	State       string       `json:"state"` // UP, SORRY, DOWN
 	Quorum      int          `json:"quorum"`
@@ -182,8 +183,9 @@ type VirtualServer struct {
 // RealServer is one destination of a service.
 type RealServer struct {
 	Address             string  `json:"address"`
-	Method              string  `json:"method"` // DR, NAT, TUN
-	State               string  `json:"state"`  // UP, DOWN, DRAINING, MAINTENANCE, CHECKING
+	Method              string  `json:"method"`           // DR, NAT, TUN
+	Tunnel              string  `json:"tunnel,omitempty"` // of TUN, when it is no plain one: "gue port 6080 csum"
+	State               string  `json:"state"`            // UP, DOWN, DRAINING, MAINTENANCE, CHECKING
 	Weight              int     `json:"weight"`
 	EffectiveWeight     int     `json:"effective_weight"` // in the kernel; 0 when it is not there
 	Present             bool    `json:"present"`          // the kernel has the destination

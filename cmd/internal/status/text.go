@@ -187,6 +187,12 @@ func (v *VirtualServer) write(w io.Writer, now time.Time) error {
 		real--
 	}
 	fmt.Fprintf(w, "%s  %s  %s  %d of %d servers up", v.Service, v.Scheduler, v.State, up, real)
+	if n := len(v.Services); n > 0 {
+		fmt.Fprintf(w, "  %d services: %s", n, v.Services[0])
+		if n > 1 {
+			fmt.Fprintf(w, " … %s", v.Services[n-1])
+		}
+	}
 	if v.Name != v.Service {
 		fmt.Fprintf(w, "  (%s)", v.Name)
 	}
@@ -216,7 +222,7 @@ func (v *VirtualServer) write(w io.Writer, now time.Time) error {
 		if r.Sorry {
 			state = "sorry"
 		}
-		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Address, r.Method, state, weight(r),
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Address, strings.TrimSpace(r.Method+" "+r.Tunnel), state, weight(r),
 			r.ActiveConnections, r.InactiveConnections, lastCheck(r, now))
 	}
 	if err := tw.Flush(); err != nil {
