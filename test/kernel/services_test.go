@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +20,17 @@ func TestServices(t *testing.T) {
 	config := lab.VipdConf("",
 		lab.Instance{Name: "A", VRID: 51, Priority: 200, Interval: brisk, VIPs: []netip.Addr{vipA()}},
 		lab.Instance{Name: "A6", VRID: 51, Priority: 200, Interval: brisk, VIPs: []netip.Addr{netip.MustParseAddr("fe80::9:100"), lab.VIP6()}})
-	tests := serviceTests()
+	tests := slices.Concat(serviceTests(), attributeTests(), tunnelTests(), shareTests())
+	for _, r := range s.r[:2] {
+		s.openTunnels(r)
+	}
 	for _, c := range tests {
 		config += "\n" + c.config
 		if c.prepare != nil {
 			c.prepare(s)
 		}
 	}
-	s.start(config)
+	s.start(strings.ReplaceAll(config, `delay_loop = "300ms"`, `delay_loop = "3s"`)) // no server fails here
 	s.WaitOwner(lab.VIP6(), 10*time.Second, "d1")
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
@@ -80,11 +84,7 @@ func serviceTests() []serviceTest {
 				s.d[0].Exec("iptables-legacy", "-t", "mangle", "-A", "PREROUTING", "-d", vipA().String(), "-p", "tcp", "--dport", "85", "-j", "MARK", "--set-mark", "7")
 			}, testFirewallMark},
 		{"IPv6", service(fmt.Sprintf("address = \"[%v]:80\"\nlvs_sched = \"rr\"\nlvs_method = \"DR\"\n", lab.VIP6()), "[2001:db8:9::11]:80", "[2001:db8:9::12]:80"),
-			func(s *site) {
-				for _, r := range s.r {
-					r.HoldVIP(lab.VIP6())
-				}
-			}, testIPv6},
+			nil, testIPv6},
 		{"NAT with another port", service(on(8080, "rr", "NAT", ""), "10.8.0.12:86", "10.8.0.13:86"),
 			func(s *site) {
 				s.d[0].Sysctl("net/ipv4/ip_forward", "1")
@@ -94,13 +94,6 @@ func serviceTests() []serviceTest {
 					r.Sh("ip rule add from " + r.AddrOn(1).String() + " lookup 100; ip route add default via 10.8.0.1 table 100")
 				}
 			}, testNAT},
-		{"TUN", service(on(87, "rr", "TUN", ""), "10.9.0.11:87", "10.9.0.12:87"),
-			func(s *site) {
-				s.serve(87, 2)
-				for _, r := range s.r[:2] {
-					r.Sh("ip link set tunl0 up; echo 0 >/proc/sys/net/ipv4/conf/tunl0/rp_filter")
-				}
-			}, testTUN},
 		{"persistence", service(on(88, "rr", "DR", "persistence_timeout = 60"), "10.9.0.11:88", "10.9.0.12:88", "10.9.0.13:88"),
 			func(s *site) { s.serve(88, 3) }, testPersistence},
 		{"every scheduler", everyScheduler(), nil, testSchedulers},
@@ -145,19 +138,6 @@ func testIPv6(t *testing.T, s *site) {
 func testNAT(t *testing.T, s *site) {
 	s.d[0].WaitWeights(5*time.Second, "TCP 10.9.0.100:8080", map[string]int{"10.8.0.12:86": 1, "10.8.0.13:86": 1})
 	s.spread(t, at(vipA(), 8080), 40, "r2", "r3")
-}
-
-func testTUN(t *testing.T, s *site) {
-	const service = "TCP 10.9.0.100:87"
-	s.d[0].WaitWeights(5*time.Second, service, ports(87, 1, 1))
-	if m := s.d[0].Table()[service].Methods["10.9.0.11:87"]; m != "Tunnel" {
-		t.Errorf("the method in the kernel is %q, want Tunnel", m)
-	}
-	seen := s.r[0].Capture()
-	s.spread(t, at(vipA(), 87), 40, "r1", "r2")
-	if n := len(lab.Filter(seen.Frames(), func(f lab.Frame) bool { p, ok := f.Parse(); return ok && p.Protocol == 4 })); n == 0 {
-		t.Error("r1 got no IP-in-IP packet")
-	}
 }
 
 func testPersistence(t *testing.T, s *site) {
