@@ -74,7 +74,33 @@ func Dial(ctx context.Context, target netip.AddrPort, source healthcheck.Source)
 			return nil, connectError(op, err, s, source)
 		}
 	}
+	if c.loops() {
+		c.Close()
+		return nil, connectError(op, unix.ECONNREFUSED, s, source)
+	}
 	return c, nil
+}
+
+// loops reports whether the socket is connected to itself: so it is when nobody
+// listens on a port of this machine and the kernel chooses, or is told, just that one
+// as the source.
+func (c *Conn) loops() bool {
+	const never = 1024 // no port below is chosen, unless somebody wants it
+	if port := c.remote.Port(); port == 0 || port < never && port != c.local.Port() {
+		return false
+	}
+	same := false
+	err := c.Control(func(fd int) error {
+		sa, err := unix.Getsockname(fd)
+		switch own := sa.(type) {
+		case *unix.SockaddrInet4:
+			same = own.Port == int(c.remote.Port()) && netip.AddrFrom4(own.Addr) == c.remote.Addr().Unmap()
+		case *unix.SockaddrInet6:
+			same = own.Port == int(c.remote.Port()) && netip.AddrFrom16(own.Addr) == c.remote.Addr().WithZone("")
+		}
+		return err
+	})
+	return same && err == nil
 }
 
 // socket is one that is not yet connected.
@@ -87,8 +113,8 @@ type socket struct {
 // to have. The error is an *Error.
 func open(op string, target netip.AddrPort, source healthcheck.Source, kind, protocol int) (socket, error) {
 	to, family, err := sockaddr(target, source.Interface)
-	if err != nil {
-		return socket{}, &Error{Op: op, Err: err}
+	if err != nil { // looking up an interface takes a descriptor
+		return socket{}, &Error{Op: op, Err: err, Local: IsLocal(err), Hint: hint(cause(err))}
 	}
 	fd, err := unix.Socket(family, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -153,7 +179,7 @@ func bindTo(fd, family int, source healthcheck.Source) error {
 	}
 	sa, bindFamily, err := sockaddr(bind, source.Interface)
 	if err != nil {
-		return &Error{Op: op, Err: err}
+		return &Error{Op: op, Err: err, Local: IsLocal(err), Hint: hint(cause(err))}
 	}
 	if bindFamily != family {
 		return &Error{Op: op, Err: unix.EAFNOSUPPORT, Hint: "bindto and the server differ in address family"}

@@ -39,6 +39,10 @@ func Datagram(ctx context.Context, op string, target netip.AddrPort, source heal
 		c.file.Close()
 		return nil, &Error{Op: op, Err: err, Local: true}
 	}
+	if c.loops() {
+		c.Close()
+		return nil, connectError(op, unix.ECONNREFUSED, s, source)
+	}
 	return c, nil
 }
 

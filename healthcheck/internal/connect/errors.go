@@ -38,8 +38,13 @@ func IsLocal(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Local
 	}
-	errno, ok := errors.AsType[syscall.Errno](err)
-	return ok && scarce(errno)
+	return scarce(cause(err))
+}
+
+// cause is the error of the kernel in err, 0 when there is none.
+func cause(err error) syscall.Errno {
+	errno, _ := errors.AsType[syscall.Errno](err)
+	return errno
 }
 
 // scarce says whether errno means that this machine ran out of something.

@@ -33,6 +33,10 @@ func DialUDP(ctx context.Context, target netip.AddrPort, source healthcheck.Sour
 		c.file.Close()
 		return nil, &Error{Op: op, Err: err, Local: true}
 	}
+	if c.loops() {
+		c.Close()
+		return nil, connectError(op, unix.ECONNREFUSED, s, source)
+	}
 	return c, nil
 }
 
