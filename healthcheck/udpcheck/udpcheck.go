@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"syscall"
@@ -19,10 +18,7 @@ import (
 	"vipd/healthcheck/internal/connect"
 )
 
-const (
-	randomPayload = 16    // bytes, where none is configured
-	longest       = 65535 // bytes of a datagram
-)
+const randomPayload = 16 // bytes, where none is configured
 
 // Config is what a UDP_CHECK needs.
 type Config struct {
@@ -108,24 +104,25 @@ func (c *Checker) ask(ctx context.Context, start time.Time) (string, error) {
 	if _, err := conn.Write(payload); err != nil {
 		return "", c.failure(ctx, op, start, err)
 	}
-	answer := make([]byte, longest)
-	n, err := conn.Read(answer)
+	// Many checks wait at once, so none holds room for more than it looks at.
+	answer := make([]byte, max(len(c.cfg.Reply.Bytes), 1))
+	n, err := conn.Receive(answer)
 	switch {
-	case err == nil, err == io.EOF: // an empty datagram
-		return c.judge(op, answer[:n])
+	case err == nil:
+		return c.judge(op, answer[:min(n, len(answer))], n)
 	case errors.Is(err, os.ErrDeadlineExceeded) && !c.cfg.Require && !errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Sprintf("%s: no error within %s", op, connect.Within(ctx, start)), nil
 	}
 	return "", c.failure(ctx, op, start, err)
 }
 
-// judge says whether an answer is as wanted.
-func (c *Checker) judge(op string, answer []byte) (string, error) {
-	ok := fmt.Sprintf("%s: %d bytes in answer", op, len(answer))
+// judge says whether an answer of this length, and with this beginning, is as wanted.
+func (c *Checker) judge(op string, answer []byte, length int) (string, error) {
+	ok := fmt.Sprintf("%s: %d bytes in answer", op, length)
 	if !c.cfg.Require {
 		return ok, nil
 	}
-	if len(answer) < c.cfg.Min || len(answer) > c.cfg.Max {
+	if length < c.cfg.Min || length > c.cfg.Max {
 		return "", fmt.Errorf("%s, wanted %d to %d", ok, c.cfg.Min, c.cfg.Max)
 	}
 	if i := c.cfg.Reply.Mismatch(answer); i >= 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,28 @@ func TestResults(t *testing.T) {
 				t.Errorf("got %+v, want OK %v and %q", r, tt.ok, tt.detail)
 			}
 		})
+	}
+}
+
+// TestMemory: checks that wait hold no room for the largest datagram, as all of those
+// without require_reply wait for their whole time.
+func TestMemory(t *testing.T) {
+	mute := serve(t, func([]byte) []byte { return nil })
+	c, err := udpcheck.New(udpcheck.Config{Target: mute, Require: true, Max: 65535, Reply: any4(1, 2, 3)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const times, most = 50, 16 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range times {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		c.Check(ctx)
+		cancel()
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / times; each > most {
+		t.Errorf("%d bytes each, at most %d are allowed", each, most)
 	}
 }
 

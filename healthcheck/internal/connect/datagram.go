@@ -59,6 +59,28 @@ func (c *Conn) Control(f func(fd int) error) error {
 	return inner
 }
 
+// Receive reads one datagram: its beginning into b, and its length, which may be more
+// than b has room for.
+func (c *Conn) Receive(b []byte) (length int, err error) {
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var inner error
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			length, _, inner = unix.Recvfrom(int(fd), b, unix.MSG_TRUNC)
+			if inner != unix.EINTR {
+				return inner != unix.EAGAIN
+			}
+		}
+	})
+	if err == nil {
+		err = inner
+	}
+	return length, err
+}
+
 // Refusal turns an error of reading or writing into one for the operator, with
 // the machine at fault told apart.
 func Refusal(op string, err error) *Error {

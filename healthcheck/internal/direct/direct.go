@@ -24,6 +24,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const (
+	headers     = 128  // bytes of IP and TCP, at most
+	connectRoom = 2048 // for a packet while a server, that may be dead, is waited for
+)
+
 // Path is the way of a connection.
 type Path struct {
 	Target    netip.AddrPort // what the packets are addressed to
@@ -62,7 +67,7 @@ func Dial(ctx context.Context, p Path) (*Conn, error) {
 	if !source.IsValid() || source.Is4() != p.Target.Addr().Is4() {
 		return nil, fmt.Errorf("this machine has no source address towards %v", p.Via)
 	}
-	c := &Conn{ctx: ctx, remote: p.Target, buffer: make([]byte, 1<<16+128)}
+	c := &Conn{ctx: ctx, remote: p.Target, buffer: make([]byte, connectRoom)}
 	if c.held, c.local, err = hold(netip.AddrPortFrom(source, p.Source.Port())); err != nil {
 		return nil, fmt.Errorf("taking a port of %v: %w", source, err)
 	}
@@ -97,6 +102,7 @@ func (c *Conn) connect() error {
 			return err
 		}
 	}
+	c.buffer = make([]byte, window+headers) // the kernel joins segments
 	return c.stream.err
 }
 

@@ -9,7 +9,7 @@ import (
 const (
 	firstWait  = 250 * time.Millisecond // before something is sent again; then twice as long
 	longestGap = 2 * time.Second        // between two of these
-	window     = 65535                  // bytes that a peer may send; what comes is taken at once
+	window     = 1 << 14                // bytes that a peer may send; what comes is taken at once
 )
 
 // stream is the client's end of one TCP connection (RFC 9293), as far as a check
