@@ -32,6 +32,7 @@ const (
 const (
 	preface    = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	stream     = 1         // the only one
+	noError    = 0         // error code of an orderly end
 	frameMax   = 1 << 14   // bytes of a frame, as no setting of ours allows more
 	headersMax = 64 << 10  // bytes of one block of fields
 	bodyMax    = 64 << 10  // bytes of the answer; less than what the flow control allows at first
@@ -157,7 +158,7 @@ func (s *session) take(f frame) (done bool, err error) {
 		}
 		return false, s.send(appendFrame(nil, framePing, flagAck, 0, f.payload))
 	case frameGoAway:
-		return false, goAway(f.payload)
+		return false, s.goAway(f.payload)
 	case framePush, frameContinuation:
 		return false, errProtocol
 	}
@@ -241,10 +242,14 @@ func (f frame) unpad(extra int) ([]byte, bool) {
 	return b[extra : len(b)-pad : len(b)-pad], true
 }
 
-// goAway is the error of a server that wants no more of the connection.
-func goAway(payload []byte) error {
+// goAway is the error of a server that wants no more of the connection; one that only
+// takes no further streams still answers ours (RFC 9113 §6.8).
+func (s *session) goAway(payload []byte) error {
 	if len(payload) < 8 {
 		return errProtocol
+	}
+	if last := binary.BigEndian.Uint32(payload) &^ (1 << 31); binary.BigEndian.Uint32(payload[4:]) == noError && last >= stream {
+		return nil
 	}
 	text := "the server ends the connection: " + errorName(binary.BigEndian.Uint32(payload[4:]))
 	if len(payload) > 8 {

@@ -56,6 +56,8 @@ func TestFrames(t *testing.T) {
 		"a block of nonsense":         {[][]byte{appendFrame(nil, frameHeaders, flagEndHeaders, stream, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0x0f})}, errProtocol},
 		"other streams and kinds":     {[][]byte{appendFrame(nil, frameHeaders, flagEndHeaders, 3, []byte{0xff}), appendFrame(nil, 0x42, 0xff, stream, []byte{1}), begin, data, end}, nil},
 		"window updates":              {[][]byte{appendFrame(nil, 8, 0, 0, make([]byte, 4)), begin, appendFrame(nil, 8, 0, stream, make([]byte, 4)), data, end}, nil},
+		"an orderly end is announced": {[][]byte{appendFrame(nil, frameGoAway, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0}), begin, data, appendFrame(nil, frameGoAway, 0, 0, []byte{0, 0, 0, 1, 0, 0, 0, 0}), end}, nil},
+		"and nothing comes":           {[][]byte{appendFrame(nil, frameGoAway, 0, 0, []byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0})}, io.EOF},
 		"a push":                      {[][]byte{appendFrame(nil, framePush, flagEndHeaders, stream, make([]byte, 4))}, errProtocol},
 		"a large answer":              {append([][]byte{begin}, repeated(5, appendFrame(nil, frameData, 0, stream, make([]byte, frameMax)))...), errLarge},
 		"pings without end":           {repeated(40000, appendFrame(nil, framePing, 0, 0, make([]byte, 8))), errLarge},
