@@ -6,7 +6,9 @@ package healthcheck
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Result is the outcome of one attempt.
@@ -51,4 +53,15 @@ func (v Verdict) String() string {
 	default:
 		return "unknown"
 	}
+}
+
+// OneLine keeps a detail that quotes others (a server, a program, a file) to one line
+// that does nothing to a terminal: what cannot be printed is a dot.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '.'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "."))
 }

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -171,17 +170,4 @@ func explain(ctx context.Context, start time.Time, err error) error {
 		return pathErr.Err
 	}
 	return err
-}
-
-// oneLine keeps a text from the network to one line of moderate length.
-func oneLine(s string) string {
-	if len(s) > 200 {
-		s = s[:200] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
+
+	"vipd/healthcheck"
 )
 
 // errTruncated says that the answer is longer than fits and must be asked for over
@@ -79,7 +81,7 @@ func (q *query) judge(id uint16, packet []byte, tcp bool) (detail string, mine b
 	}
 	m := new(dns.Msg)
 	if err := m.Unpack(packet); err != nil && !(m.Truncated && !tcp) {
-		return "", true, fmt.Errorf("%s: the answer cannot be read: %s", q, oneLine(err.Error()))
+		return "", true, fmt.Errorf("%s: the answer cannot be read: %s", q, healthcheck.OneLine(cut(err.Error())))
 	}
 	if len(m.Question) > 0 && !q.asked(m.Question[0]) {
 		return "", false, nil
@@ -91,7 +93,7 @@ func (q *query) judge(id uint16, packet []byte, tcp bool) (detail string, mine b
 		return "", true, fmt.Errorf("%s: %w", q, errTruncated)
 	}
 	if missing := q.missing(m.Answer); missing != "" {
-		return "", true, fmt.Errorf("%s: the answer lacks %s, it %s", q, missing, oneLine(q.held(m.Answer)))
+		return "", true, fmt.Errorf("%s: the answer lacks %s, it %s", q, missing, healthcheck.OneLine(cut(q.held(m.Answer))))
 	}
 	records := "records"
 	if len(m.Answer) == 1 {
@@ -149,3 +151,12 @@ func (q *query) held(answer []dns.RR) string {
 
 // data is a record without its header.
 func data(rr dns.RR) string { return strings.TrimPrefix(rr.String(), rr.Header().String()) }
+
+// cut keeps a text from the network to a moderate length.
+func cut(s string) string {
+	const most = 200
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"vipd/healthcheck"
@@ -89,7 +88,7 @@ func (c *Checker) look(ctx context.Context) healthcheck.Result {
 		r.Detail += fmt.Sprintf(", weight %+d", r.Weighting.N)
 	}
 	if now.Problem != "" {
-		r.Detail += " (" + oneLine(now.Problem) + ")"
+		r.Detail += " (" + healthcheck.OneLine(now.Problem) + ")"
 	}
 	return r
 }
@@ -108,13 +107,3 @@ func wait(ctx context.Context) bool {
 
 // clamp bounds a change of the weight: more than from one end to the other means nothing.
 func clamp(n int) int { return min(max(n, -healthcheck.MaxWeight), healthcheck.MaxWeight) }
-
-// oneLine keeps a problem, which may quote the file, to one line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
-}

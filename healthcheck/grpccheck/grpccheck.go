@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"vipd/healthcheck"
@@ -46,9 +45,9 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	start := time.Now()
 	detail, err := c.ask(ctx, start)
 	if err != nil {
-		return healthcheck.Result{Detail: oneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
 	}
-	return healthcheck.Result{OK: true, Detail: oneLine(detail), Latency: time.Since(start)}
+	return healthcheck.Result{OK: true, Detail: healthcheck.OneLine(detail), Latency: time.Since(start)}
 }
 
 func (c *Checker) ask(ctx context.Context, start time.Time) (string, error) {
@@ -125,14 +124,4 @@ func explain(ctx context.Context, start time.Time, err error) error {
 		return pathErr.Err
 	}
 	return err
-}
-
-// oneLine keeps a detail, which may quote the server, to one line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
 }

@@ -79,7 +79,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	for range count {
 		var err error
 		if detail, err = c.url(ctx, c.next); err != nil {
-			r := healthcheck.Result{Detail: oneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+			r := healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
 			c.sound = c.sound && r.LocalFault
 			return r
 		}
@@ -234,16 +234,6 @@ func (c *Checker) explain(ctx context.Context, start time.Time, err error, got i
 		return fmt.Errorf("%w (got %d bytes)", pathErr.Err, got)
 	}
 	return err
-}
-
-// oneLine keeps a detail, which may quote the server, to one line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
 }
 
 // countedConn counts the bytes that TLS reads, and notes the end of the connection.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"vipd/healthcheck"
@@ -94,7 +93,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	if out.Output != "" {
 		r.Detail += ": " + out.Output
 	}
-	r.Detail = oneLine(r.Detail)
+	r.Detail = healthcheck.OneLine(r.Detail)
 	return r
 }
 
@@ -119,14 +118,4 @@ func (c *Checker) judge(out Outcome) (ok bool, w healthcheck.Weighting, text str
 		w = healthcheck.Weighting{Set: true, N: out.Exit - 2}
 		return true, w, fmt.Sprintf("%s, weight %d", text, w.N)
 	}
-}
-
-// oneLine keeps a detail, which may quote the program, to one line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
 }

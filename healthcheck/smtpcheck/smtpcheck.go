@@ -71,10 +71,10 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	greeting, err := c.converse(ctx, start, conn)
 	latency := time.Since(start)
 	if err != nil {
-		return healthcheck.Result{Detail: oneLine(err.Error()), Latency: latency, LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: latency, LocalFault: connect.IsLocal(err)}
 	}
 	goodbye(ctx, conn)
-	return healthcheck.Result{OK: true, Detail: oneLine(greeting + "; HELO answered 250"), Latency: latency}
+	return healthcheck.Result{OK: true, Detail: healthcheck.OneLine(greeting + "; HELO answered 250"), Latency: latency}
 }
 
 // converse waits for the greeting, says HELO, and returns the greeting.
@@ -128,14 +128,4 @@ func explain(ctx context.Context, start time.Time, err error) error {
 		return pathErr.Err
 	}
 	return err
-}
-
-// oneLine keeps a detail, which may quote the server, to one line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '.'
-		}
-		return r
-	}, s)
 }
