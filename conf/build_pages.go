@@ -19,16 +19,13 @@ func (b *builder) pages(c, r, v *values, k *Check) {
 	k.VirtualHost = get[string](inherit("virtualhost", c, r, v), "virtualhost")
 	if k.Kind == "SSL_GET" {
 		k.SNI = get[string](c, "sni_name")
-		if k.SNI == "" && get[bool](c, "enable_sni") {
-			if k.SNI = k.VirtualHost; k.SNI == "" && !c.given("sni_name") {
-				b.say(Error, c, "enable_sni", "SSL_GET.enable_sni/name", "there is no name to send", "add sni_name or virtualhost to the check")
-			}
-		}
+		k.EnableSNI = get[bool](c, "enable_sni") && !c.given("sni_name")
 		k.Trust = b.ssl
 		if c.given("SSL") {
 			k.Trust = b.trust(get[*values](c, "SSL"))
 		}
 	}
+	nameless := false
 	for _, u := range get[[]*values](c, "url") {
 		url := URL{
 			Path:        get[string](u, "path"),
@@ -39,8 +36,12 @@ func (b *builder) pages(c, r, v *values, k *Check) {
 		if url.VirtualHost == "" {
 			url.VirtualHost = k.VirtualHost
 		}
-		if url.StatusCodes == nil && url.Digest == "" {
+		if url.StatusCodes == nil {
 			url.StatusCodes = []StatusRange{{200, 299}}
+		}
+		if k.EnableSNI && url.VirtualHost == "" && !u.wrong("virtualhost") && !c.wrong("virtualhost") && !nameless {
+			nameless = true
+			b.say(Error, c, "enable_sni", "SSL_GET.enable_sni/name", "there is no name to send", "add sni_name or virtualhost to the check, or virtualhost to each url")
 		}
 		b.regex(u, &url)
 		b.compliant(c, u, k.Kind == "SSL_GET", &url)

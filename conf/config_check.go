@@ -24,7 +24,8 @@ type Check struct {
 	LogAllFailures   bool           // log_all_failures, else checker_log_all_failures
 	VirtualHost      string
 	HTTPProtocol     string // "1.0", "1.0C", "1.1"
-	SNI              string // name sent by SSL_GET and GRPC_CHECK; "" sends none
+	SNI              string // sni_name of SSL_GET and GRPC_CHECK; "" sends none, but for EnableSNI
+	EnableSNI        bool   // SSL_GET sends the virtualhost of each url; not with SNI
 	Trust            Trust  // of SSL_GET
 	URLs             []URL
 	Helo             string   // helo_name of SMTP_CHECK
@@ -68,7 +69,7 @@ type Question struct {
 type URL struct {
 	Path        string
 	Digest      string        // MD5 of the body, 32 hex digits; "" when unset
-	StatusCodes []StatusRange // 200-299 when neither digest nor status_code is set
+	StatusCodes []StatusRange // 200-299 when status_code is not set
 	VirtualHost string
 
 	Regex              string   // RE2; "": none

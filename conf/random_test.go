@@ -485,6 +485,8 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	}
 	if kind == "SSL_GET" && coin(r) {
 		k.SNI = text(r)
+	} else if kind == "SSL_GET" && k.VirtualHost != "" {
+		k.EnableSNI = coin(r)
 	}
 	if kind == "SSL_GET" && coin(r) {
 		k.Trust = randomTrust(r)
@@ -497,10 +499,8 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 		if coin(r) {
 			u.Digest = rapid.StringMatching(`[0-9a-f]{32}`).Draw(r, "digest")
 		}
-		if u.Digest == "" || coin(r) {
-			from := number(r, 100, 599)
-			u.StatusCodes = []StatusRange{{from, number(r, from, 599)}, {200, 200}}
-		}
+		from := number(r, 100, 599)
+		u.StatusCodes = []StatusRange{{from, number(r, from, 599)}, {200, 200}}
 		if coin(r) {
 			u.Regex, u.RegexNoMatch, u.RegexMin = rapid.SampledFrom([]string{`a"b\\d$`, "^ä*#'"}).Draw(r, "regex"), coin(r), number(r, 0, 100)
 			u.RegexOptions, u.RegexMax = rapid.SampledFrom([][]string{{}, {"caseless"}, {"dotall", "ungreedy"}}).Draw(r, "options"), number(r, 100, 200)

@@ -114,7 +114,7 @@ var (
 		name: "SSL_GET", header: "[virtual_server.real_server.SSL_GET]",
 		doc: "As HTTP_GET, over TLS. The server's certificate is verified only with a ca in SSL.",
 		keys: httpKeys(
-			&key{name: "enable_sni", kind: boolKind, def: false, doc: "Send a TLS server name: sni_name, else virtualhost."},
+			&key{name: "enable_sni", kind: boolKind, def: false, doc: "Send a TLS server name: sni_name, else virtualhost, that of the url first."},
 			&key{name: "sni_name", kind: textKind, min: 1, max: 253, doc: "The TLS server name to send; implies enable_sni."},
 			&key{name: "tls_compliant", kind: boolKind, def: false, doc: "A body that has no length must end as TLS wants it (close_notify), not just with the connection, which could have been cut. It is then read even where no url looks at it."},
 			&key{name: "SSL", kind: tableKind, block: sslBlock, defText: "that at the top of the file", doc: "Certificates for this check, in place of those at the top of the file; an empty table: none."}),
@@ -155,7 +155,7 @@ var (
 		doc: "One page. What is given of status_code, digest and regex must all be right.",
 		keys: []*key{
 			{name: "path", kind: pathKind, def: "/", doc: "What to fetch, with the query if there is one."},
-			{name: "status_code", kind: statusKind, defText: "200-299 unless digest is given", doc: "Codes that are good: 200, \"200-299\", \"200-299 301\" or [200, 301]."},
+			{name: "status_code", kind: statusKind, defText: "200-299", doc: "Codes that are good: 200, \"200-299\", \"200-299 301\" or [200, 301]."},
 			{name: "digest", kind: digestKind, doc: "MD5 of the body, 32 hexadecimal digits."},
 			{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: "that of the check", doc: "Host header of this page."},
 			{name: "regex", kind: textKind, min: 1, max: 4096, doc: "Regular expression (RE2) that must match somewhere in the body, of which 4 MiB are read. A \"$\" matches before a newline at the end, too.", differs: "RE2 takes the time that the body takes, whatever the expression; it has no look-around, back-references, atomic groups and possessive quantifiers."},

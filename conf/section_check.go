@@ -70,6 +70,7 @@ func (k Check) own() []setting {
 		{"http_protocol", k.HTTPProtocol},
 		{"virtualhost", k.VirtualHost},
 		{"sni_name", k.SNI},
+		{"enable_sni", unless(k.EnableSNI, false)},
 		{"SSL", k.Trust.table()},
 		{"helo_name", k.Helo},
 		{"type", k.DNS.Type},

@@ -24,7 +24,7 @@ type Config struct {
 	Target      netip.AddrPort // the server
 	Source      healthcheck.Source
 	TLS         bool          // SSL_GET
-	ServerName  string        // SNI; "" sends none
+	ServerName  string        // SNI of URLs that have none of their own; "" sends none
 	Trust       Trust         // SSL_GET: whom to believe, and who we are
 	VirtualHost string        // Host header of URLs that have none of their own; "": the target's address
 	Protocol    Protocol      // "" is HTTP10
@@ -36,8 +36,9 @@ type Config struct {
 type URL struct {
 	Path        string        // "/" when empty
 	Digest      string        // MD5 of the body in hex; "" does not look at the body
-	Status      []StatusRange // accepted codes; empty: 200-299, or with a digest any code
+	Status      []StatusRange // accepted codes; empty: 200-299
 	VirtualHost string        // Host header of this URL
+	ServerName  string        // SNI of this URL; "": that of all
 	Regex       Regex         // of the body
 	// Compliant (tls_compliant) wants the end of a body that has no length to be
 	// a close_notify and not just the end of the connection. SSL_GET only.
@@ -67,6 +68,9 @@ func (c Config) Key() string {
 		fmt.Fprintf(&b, " [%q host %q digest %q status %s", u.path(), c.host(u), strings.ToLower(u.Digest), u.wanted())
 		if u.Regex != (Regex{}) {
 			fmt.Fprintf(&b, " regex %+v", u.Regex)
+		}
+		if u.ServerName != "" {
+			fmt.Fprintf(&b, " sni %q", u.ServerName)
 		}
 		if u.Compliant {
 			b.WriteString(" compliant")
@@ -115,9 +119,9 @@ func (u URL) path() string {
 	return u.Path
 }
 
-// statuses are the accepted codes; empty accepts any.
+// statuses are the accepted codes.
 func (u URL) statuses() []StatusRange {
-	if len(u.Status) == 0 && u.Digest == "" {
+	if len(u.Status) == 0 {
 		return []StatusRange{{200, 299}}
 	}
 	return u.Status
@@ -125,9 +129,6 @@ func (u URL) statuses() []StatusRange {
 
 func (u URL) wanted() string {
 	ranges := u.statuses()
-	if len(ranges) == 0 {
-		return "any"
-	}
 	words := make([]string, len(ranges))
 	for i, r := range ranges {
 		words[i] = r.String()

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type Checker struct {
 	cfg      Config
 	requests []string         // one for each URL
 	patterns []*regexp.Regexp // one for each URL; nil: none
-	tls      *tls.Config      // nil: HTTP_GET
+	tls      []*tls.Config    // one for each URL; nil: HTTP_GET
 	ok       string           // detail of a success of all
 
 	sound bool // the last attempt passed
@@ -61,10 +62,17 @@ func (c *Checker) prepare() (err error) {
 			return fmt.Errorf("url %q: %w", u.path(), err)
 		}
 	}
-	if c.cfg.TLS {
-		c.tls, err = c.cfg.tlsConfig()
+	for _, u := range c.cfg.URLs {
+		if !c.cfg.TLS {
+			break
+		}
+		secure, err := c.cfg.tlsConfig(u)
+		if err != nil {
+			return err
+		}
+		c.tls = append(c.tls, secure)
 	}
-	return err
+	return nil
 }
 
 // Check implements healthcheck.Checker.
@@ -113,7 +121,7 @@ func (c *Checker) get(ctx context.Context, start time.Time, i int) (string, erro
 	if c.tls == nil {
 		return c.converse(ctx, start, i, stream{&counter{r: raw}, raw})
 	}
-	session := tls.Client(raw, c.tls)
+	session := tls.Client(raw, c.tls[i])
 	if err := session.Handshake(); err != nil {
 		return "", fmt.Errorf("TLS handshake with %s: %w", c.cfg.Target, c.explain(ctx, start, err, raw.n))
 	}
@@ -208,13 +216,7 @@ func (b body) writer() io.Writer {
 }
 
 func (u URL) accepts(status int) bool {
-	ranges := u.statuses()
-	for _, r := range ranges {
-		if r.From <= status && status <= r.To {
-			return true
-		}
-	}
-	return len(ranges) == 0
+	return slices.ContainsFunc(u.statuses(), func(r StatusRange) bool { return r.From <= status && status <= r.To })
 }
 
 // explain turns an error of reading or writing into the operator's words.

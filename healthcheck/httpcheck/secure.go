@@ -1,6 +1,7 @@
 package httpcheck
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,7 +29,7 @@ func (t Trust) key() string {
 // tlsConfig is for asking whether the server answers. Who it is matters only with a
 // CA; old versions and ciphers that a backend may still have are accepted, as
 // keepalived does.
-func (c Config) tlsConfig() (*tls.Config, error) {
+func (c Config) tlsConfig(u URL) (*tls.Config, error) {
 	var suites []uint16
 	for _, list := range [][]*tls.CipherSuite{tls.CipherSuites(), tls.InsecureCipherSuites()} {
 		for _, suite := range list {
@@ -37,7 +38,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 	}
 	out := &tls.Config{
 		InsecureSkipVerify: true, // #nosec G402 -- see above
-		ServerName:         c.ServerName,
+		ServerName:         c.sentName(u),
 		MinVersion:         tls.VersionTLS10,
 		CipherSuites:       suites,
 	}
@@ -46,7 +47,7 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 		if !roots.AppendCertsFromPEM([]byte(c.Trust.CA)) {
 			return nil, errors.New("the ca holds no certificate")
 		}
-		name := c.verifiedName()
+		name := c.verifiedName(u)
 		out.VerifyConnection = func(s tls.ConnectionState) error { return verify(s, roots, name) }
 	}
 	if c.Trust.Certificate != "" || c.Trust.Key != "" {
@@ -61,12 +62,12 @@ func (c Config) tlsConfig() (*tls.Config, error) {
 
 // verifiedName is the name that a verified certificate must be for; "": any, since
 // servers are named here by address and their certificates mostly are not.
-func (c Config) verifiedName() string {
-	if c.ServerName != "" {
-		return c.ServerName
-	}
-	return c.VirtualHost
+func (c Config) verifiedName(u URL) string {
+	return cmp.Or(c.sentName(u), u.VirtualHost, c.VirtualHost)
 }
+
+// sentName is the name that u sends; "": none.
+func (c Config) sentName(u URL) string { return cmp.Or(u.ServerName, c.ServerName) }
 
 // verify checks the server's certificates against the authorities. It stands in for
 // what tls does itself only together with sending the name.

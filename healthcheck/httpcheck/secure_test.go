@@ -123,6 +123,36 @@ func TestVerification(t *testing.T) {
 	}
 }
 
+// TestNames: each URL sends its own name, else that of all, else none; and a verified
+// certificate is for that of the URL.
+func TestNames(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	cert, key := ours.sign(t, time.Hour, "one.example.org", "all.example.org")
+	sent := make(chan string, 3)
+	secure := &tls.Config{Certificates: []tls.Certificate{pair(t, cert, key)}}
+	secure.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		sent <- hello.ServerName
+		return nil, nil
+	}
+	addr := checktest.Serve(t, secure, answer("HTTP/1.1 200 OK\r\n\r\n"))
+	urls := []httpcheck.URL{{ServerName: "one.example.org"}, {}, {VirtualHost: "one.example.org"}}
+	for _, all := range []string{"all.example.org", ""} {
+		r := check(t, httpcheck.Config{Target: addr, TLS: true, ServerName: all, VirtualHost: "all.example.org", Trust: httpcheck.Trust{CA: ours.pem}, URLs: urls}, 5*time.Second)
+		if !r.OK {
+			t.Fatalf("%+v", r)
+		}
+		for _, want := range []string{"one.example.org", all, all} {
+			if got := <-sent; got != want {
+				t.Errorf("sent %q, want %q", got, want)
+			}
+		}
+	}
+	wrong := httpcheck.Config{Target: addr, TLS: true, VirtualHost: "all.example.org", Trust: httpcheck.Trust{CA: ours.pem}, URLs: []httpcheck.URL{{VirtualHost: "two.example.org"}}}
+	if r := check(t, wrong, 5*time.Second); r.OK || !strings.Contains(r.Detail, "not two.example.org") {
+		t.Errorf("a certificate for others: %+v", r)
+	}
+}
+
 // TestClientCertificate: a server that asks for one gets it, in TLS 1.2 and 1.3.
 func TestClientCertificate(t *testing.T) {
 	ours := newAuthority(t, "ours")

@@ -70,6 +70,9 @@ func httpChecker(c *conf.Check) (string, healthcheck.Checker, error) {
 	}
 	for _, u := range c.URLs {
 		url := httpcheck.URL{Path: u.Path, Digest: u.Digest, VirtualHost: u.VirtualHost, Regex: regex(u), Compliant: u.Compliant}
+		if c.EnableSNI {
+			url.ServerName = u.VirtualHost
+		}
 		for _, s := range u.StatusCodes {
 			url.Status = append(url.Status, httpcheck.StatusRange(s))
 		}
