@@ -21,7 +21,11 @@ func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 		if !r.has("address") {
 			continue
 		}
-		if old := first[rs.Address]; old != nil {
+		old := first[rs.Address]
+		if old == nil {
+			old = vs.twin(rs.Address, first)
+		}
+		if old != nil {
 			it, _ := old.place("address")
 			b.say(Error, r, "address", "real_server.address/taken", fmt.Sprintf("%s is already a server of this service at %s", rs.Address, it.src.place(it.at)), "list a server once; give it a higher weight to send it more")
 			continue

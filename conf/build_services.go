@@ -180,6 +180,26 @@ func (vs *VirtualServer) commonPort() uint16 {
 	return port
 }
 
+// twin returns what was said before of a server that is r in some service of a group: one of them has the port of each
+// service, the other a port of its own that a service has.
+func (vs *VirtualServer) twin(r netip.AddrPort, before map[netip.AddrPort]*values) *values {
+	if vs.Group == "" {
+		return nil
+	}
+	if r.Port() != 0 {
+		if !slices.ContainsFunc(vs.Members, func(s Service) bool { return s.Address.Port() == r.Port() }) {
+			return nil
+		}
+		return before[netip.AddrPortFrom(r.Addr(), 0)]
+	}
+	for _, s := range vs.Members {
+		if old := before[netip.AddrPortFrom(r.Addr(), s.Address.Port())]; old != nil {
+			return old
+		}
+	}
+	return nil
+}
+
 // schedulerFlags settles the flags of the scheduler, and ops.
 func (b *builder) schedulerFlags(v *values, vs *VirtualServer) {
 	scheduler := vs.Scheduler

@@ -76,7 +76,8 @@ func (p *planner) leave(s *Service, k ipvs.Key, st *ServiceState) {
 	slices.SortFunc(st.Others, func(a, b ServerState) int { return a.Address.Compare(b.Address) })
 }
 
-// mayLeave says whether an entry leaves gently, and until when at most. i is its place among the servers, or below 0; k the service that it leaves.
+// mayLeave says whether an entry leaves gently, and until when at most. i is its place among the servers, or below 0;
+// k is the service that it leaves.
 func (s *Service) mayLeave(k ipvs.Key, addr netip.AddrPort, i int, since time.Time) (limit time.Time, may bool) {
 	bounded := func() time.Time {
 		if s.DrainMax <= 0 {
@@ -118,13 +119,18 @@ const rampSteps = 10
 
 // ramp returns the weight that a server has now, and whether it is still on the way to its full one.
 func (p *planner) ramp(s *Service, r *Server) (weight int, ramping bool) {
-	before, known := p.in.Before.table[s.Key]
-	if r.SlowStart <= 0 || r.Weight <= 1 || !known {
+	if r.SlowStart <= 0 || r.Weight <= 1 {
 		return r.Weight, false
 	}
-	t := ipvs.Target{Service: s.Key, Destination: At(r.Address, s.Key)}
+	// The services of a group are alike; one of them may be new.
+	keys := s.keys()
+	i := slices.IndexFunc(keys, func(k ipvs.Key) bool { _, known := p.in.Before.table[k]; return known })
+	if i < 0 {
+		return r.Weight, false
+	}
+	t := ipvs.Target{Service: keys[i], Destination: At(r.Address, keys[i])}
 	start, ramping := p.in.Before.ramps[t]
-	if !before.Destinations[t.Destination].Usable() {
+	if !p.in.Before.table[t.Service].Destinations[t.Destination].Usable() {
 		start, ramping = p.in.Now, true
 	}
 	step := r.SlowStart / rampSteps
@@ -135,7 +141,9 @@ func (p *planner) ramp(s *Service, r *Server) (weight int, ramping bool) {
 	if p.out.After.ramps == nil {
 		p.out.After.ramps = map[ipvs.Target]time.Time{}
 	}
-	p.out.After.ramps[t] = start
+	for _, k := range keys {
+		p.out.After.ramps[ipvs.Target{Service: k, Destination: At(r.Address, k)}] = start
+	}
 	p.wake(start.Add(time.Duration(done+1) * step))
 	return max(1, r.Weight*done/rampSteps), true
 }

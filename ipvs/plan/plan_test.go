@@ -335,3 +335,26 @@ func TestGroupPorts(t *testing.T) {
 		t.Errorf("below the quorum the table is\n%swant\n%s", got, sorry)
 	}
 }
+
+// TestGroupRamp: a server of a group goes on with its slow start when a reload puts a new service before the others.
+func TestGroupRamp(t *testing.T) {
+	web := ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80"))
+	s := plan.Service{
+		Service: ipvs.Service{Key: web, Scheduler: "wlc"},
+		Servers: []plan.Server{{Address: netip.MustParseAddrPort("10.9.1.1:0"), Weight: 100, SlowStart: 10 * time.Second}},
+	}
+	now := time.Unix(1000, 0)
+	out := plan.Desired(plan.Input{Services: []plan.Service{s}, Now: now, Before: plan.Remember(ipvs.Table{web: {}})})
+	for i, want := range []int{10, 20} {
+		now = now.Add(time.Second)
+		s.Key, s.More = ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort(fmt.Sprintf("10.9.0.100:%d", 90+i))), append(s.More, s.Key)
+		out = plan.Desired(plan.Input{Services: []plan.Service{s}, Now: now, Before: out.After})
+		for k, p := range out.Table {
+			for a, d := range p.Destinations {
+				if d.Weight != want {
+					t.Errorf("%s: %s has weight %d, want %d", k, a, d.Weight, want)
+				}
+			}
+		}
+	}
+}

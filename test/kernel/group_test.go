@@ -75,6 +75,19 @@ func TestServerGroup(t *testing.T) {
 	s.spread(t, at(vipA(), added), 6, "r1")
 	s.servers[1].SetMode(lab.Answer)
 	has(backWithin, []int{1, 1}, b, "TCP 10.9.0.100:9401", mark)
+
+	// Drained, r1 keeps its connection and gets no other of any service.
+	s.told(t, d, "in group web tcp: takes no new connections", "drain", "10.9.0.11", "--service", "web")
+	s.Eventually(2*time.Second, "r1 takes no new connections", func() bool { return s.d[0].Table()[b].Weights["10.9.0.11:9400"] == 0 })
+	for _, to := range []netip.AddrPort{at(vipB(), first), at(vipA(), added), at(vipA(), marked)} {
+		s.spread(t, to, 6, "r2")
+	}
+	if who, err := conn.Ask(patience); err != nil || who != "r1" {
+		t.Errorf("the connection to the drained server: %q, %v", who, err)
+	}
+	s.told(t, d, "takes connections again", "undrain", "10.9.0.11", "--service", "group web tcp")
+	has(2*time.Second, []int{1, 1}, b, "TCP 10.9.0.100:9401", mark)
+
 	d.Kill()
 	d.Again()
 	d.WaitState("A", "MASTER", 10*time.Second)

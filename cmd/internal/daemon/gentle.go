@@ -127,6 +127,9 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 				continue
 			}
 			d, known := old.gone[r.Address]
+			if known && !b.leavesYet(v, r.Address) {
+				continue
+			}
 			if !known {
 				d.since = time.Now()
 				if v.DrainMax > 0 {
@@ -148,6 +151,12 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 // wants reports whether the plan has a server in any of the services of a virtual server. Called with mu held.
 func (b *balancer) wants(v *conf.VirtualServer, a netip.AddrPort) bool {
 	return slices.ContainsFunc(serviceKeys(v), func(k ipvs.Key) bool { return b.memory.Wants(ipvs.Target{Service: k, Destination: a}) })
+}
+
+// leavesYet reports whether a server that is configured no more has connections to end in any of the services: a server
+// that took its place at the same address and port does not count. Called with mu held.
+func (b *balancer) leavesYet(v *conf.VirtualServer, a netip.AddrPort) bool {
+	return !leavingSince(b.memory, serviceKeys(v), a).IsZero()
 }
 
 func has(v *conf.VirtualServer, a netip.AddrPort) bool {
@@ -246,7 +255,7 @@ func (b *balancer) again(found reconcile.Status) {
 	b.apply(b.checks.Snapshot(), found)
 	for _, s := range b.services {
 		for a := range s.gone {
-			if b.wants(s.conf, a) {
+			if b.leavesYet(s.conf, a) {
 				continue
 			}
 			b.log.Info("a server that is configured no more has gone", zap.String("service", identity(s.conf).String()), zap.Stringer("dest", a))

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"net/netip"
+	"slices"
+	"time"
 
 	"vipd/cmd/internal/override"
 	"vipd/cmd/internal/status"
@@ -12,10 +14,9 @@ import (
 )
 
 // fillGentle adds what a server was told, and how it leaves or returns.
-func fillGentle(rs *status.RealServer, b *balancedService, v view, key ipvs.Key, r *conf.RealServer, p plan.ServerState) {
-	target := ipvs.Target{Service: key, Destination: r.Address}
+func fillGentle(rs *status.RealServer, b *balancedService, v view, keys []ipvs.Key, r *conf.RealServer, p plan.ServerState) {
 	rs.Configured, rs.Leaving, rs.Kept, rs.Ramping = true, p.Leaving, p.Kept, p.Ramping
-	rs.Since = v.since.LeavingSince(target)
+	rs.Since = leavingSince(v.since, keys, r.Address)
 	if d, gone := b.gone[r.Address]; gone {
 		rs.Configured, rs.Until = false, d.until
 		if rs.State != "DOWN" {
@@ -41,17 +42,27 @@ func fillGentle(rs *status.RealServer, b *balancedService, v view, key ipvs.Key,
 	}
 }
 
-// otherStatus is a table entry that leaves and is no server of the configuration.
+// leavingSince is when a server began to leave the first of some services that it has not left yet.
+func leavingSince(m plan.Memory, keys []ipvs.Key, a netip.AddrPort) (since time.Time) {
+	for _, k := range keys {
+		if t := m.LeavingSince(ipvs.Target{Service: k, Destination: a}); since.IsZero() || !t.IsZero() && t.Before(since) {
+			since = t
+		}
+	}
+	return since
+}
+
+// otherStatus is a table entry that leaves and is no server of the configuration. In a group it leaves the services that
+// have it.
 func otherStatus(b *balancedService, v view, keys []ipvs.Key, a netip.AddrPort, table reconcile.Status) status.RealServer {
 	rs := status.RealServer{
 		Address: a.String(), State: "DRAINING", Leaving: true, Checks: []status.Check{},
 	}
-	for _, k := range keys {
-		if t := v.since.LeavingSince(ipvs.Target{Service: k, Destination: a}); rs.Since.IsZero() || !t.IsZero() && t.Before(rs.Since) {
-			rs.Since = t
-		}
-	}
-	if s := b.conf.Sorry; s != nil && s.Address == a {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(k ipvs.Key) bool {
+		return v.since.LeavingSince(ipvs.Target{Service: k, Destination: a}).IsZero()
+	})
+	rs.Since = leavingSince(v.since, keys, a)
+	if s := b.conf.Sorry; s != nil && slices.ContainsFunc(keys, func(k ipvs.Key) bool { return plan.At(s.Address, k) == a }) {
 		rs.Sorry, rs.Configured = true, true
 	} else if b.conf.DrainMax > 0 {
 		rs.Until = rs.Since.Add(b.conf.DrainMax)

@@ -14,6 +14,7 @@ import (
 	"vipd/cmd/internal/control"
 	"vipd/cmd/internal/override"
 	"vipd/conf"
+	"vipd/ipvs"
 	"vipd/ipvs/reconcile"
 )
 
@@ -159,6 +160,9 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 		}
 	}
 	if !found {
+		if v := b.member(service); v != nil {
+			return nil, fmt.Errorf("%s is one of the services of %s, which have their servers in common: say --service %q", service, identity(v), v.Name)
+		}
 		var names []string
 		for i := range b.servers {
 			names = append(names, b.servers[i].Name)
@@ -170,6 +174,19 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 		return nil, fmt.Errorf("no virtual_server has the real server %s; there are: %s", server, some(slices.Compact(known)))
 	}
 	return out, nil
+}
+
+// member finds the virtual server of a group that has a service. Called with mu held.
+func (b *balancer) member(service string) *conf.VirtualServer {
+	for i := range b.servers {
+		v := &b.servers[i]
+		if v.Group != "" && slices.ContainsFunc(serviceKeys(v), func(k ipvs.Key) bool {
+			return k.String() == service || k.FWMark == 0 && k.Address.String() == service
+		}) {
+			return v
+		}
+	}
+	return nil
 }
 
 // some lists a few of many names.

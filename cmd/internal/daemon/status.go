@@ -234,7 +234,7 @@ func serviceStatus(b balancedService, v view, i int, table reconcile.Status) sta
 			State: serverState(b.verdict(j, v.checks)), Checks: []status.Check{},
 		}
 		fillKernel(&rs, r.Address, keys, table)
-		fillGentle(&rs, &b, v, keys[0], r, p.Servers[j])
+		fillGentle(&rs, &b, v, keys, r, p.Servers[j])
 		for k := range r.Checks {
 			rs.Checks = append(rs.Checks, checkStatus(&r.Checks[k], v.checks[b.keys[j][k]]))
 		}
