@@ -88,10 +88,9 @@ func TestO49OnePacket(t *testing.T) {
 		udp(vipA(), nat, "NAT", "ops = true", s.r[0].AddrOn(1), s.r[1].AddrOn(1)),
 		udp(vipA(), nat+1, "NAT", "", s.r[0].AddrOn(1), s.r[1].AddrOn(1)),
 	}
-	s.d[0].Sysctl("net/ipv4/ip_forward", "1")
+	s.openNAT()
 	for _, r := range s.r[:2] {
 		s.openTunnels(r)
-		r.Sh("ip rule add from " + r.AddrOn(1).String() + " lookup 100; ip route add default via 10.8.0.1 table 100")
 		r.ServeUDP(nat, r.AddrOn(1), r.Name)
 		r.ServeUDP(nat+1, r.AddrOn(1), r.Name)
 		for i, c := range opsTests() {

@@ -21,9 +21,10 @@ func TestServices(t *testing.T) {
 		lab.Instance{Name: "A", VRID: 51, Priority: 200, Interval: brisk, VIPs: []netip.Addr{vipA()}},
 		lab.Instance{Name: "A6", VRID: 51, Priority: 200, Interval: brisk, VIPs: []netip.Addr{netip.MustParseAddr("fe80::9:100"), lab.VIP6()}})
 	tests := slices.Concat(serviceTests(), attributeTests(), tunnelTests(), shareTests())
-	for _, r := range s.r[:2] {
+	for _, r := range s.r {
 		s.openTunnels(r)
 	}
+	s.openNAT()
 	for _, c := range tests {
 		config += "\n" + c.config
 		if c.prepare != nil {
@@ -87,11 +88,8 @@ func serviceTests() []serviceTest {
 			nil, testIPv6},
 		{"NAT with another port", service(on(8080, "rr", "NAT", ""), "10.8.0.12:86", "10.8.0.13:86"),
 			func(s *site) {
-				s.d[0].Sysctl("net/ipv4/ip_forward", "1")
 				for _, r := range s.r[1:] {
 					r.Serve(86, r.Name)
-					// What comes from this address goes back through the director.
-					r.Sh("ip rule add from " + r.AddrOn(1).String() + " lookup 100; ip route add default via 10.8.0.1 table 100")
 				}
 			}, testNAT},
 		{"persistence", service(on(88, "rr", "DR", "persistence_timeout = 60"), "10.9.0.11:88", "10.9.0.12:88", "10.9.0.13:88"),
