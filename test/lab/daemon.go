@@ -171,6 +171,7 @@ func (d *Daemon) WaitState(instance, state string, limit time.Duration) {
 	last := ""
 	deadline := time.Now().Add(limit)
 	for {
+		asked := time.Now()
 		s, err := d.TryStatus()
 		if err == nil {
 			i := s.Instance(instance)
@@ -184,6 +185,6 @@ func (d *Daemon) WaitState(instance, state string, limit time.Duration) {
 		if time.Now().After(deadline) || !d.Running() {
 			d.Node.lab.t.Fatalf("lab: %s: %s is not %s within %v; last: %s", d.Name, instance, state, limit, last)
 		}
-		time.Sleep(10 * time.Millisecond)
+		pause(asked)
 	}
 }

@@ -83,9 +83,11 @@ func New(t T, names ...string) *Lab {
 	l := &Lab{t: t, prefix: newPrefix(), dir: dir}
 	t.Cleanup(l.close)
 	l.makeSwitch()
-	for _, n := range names {
-		l.Add(n)
+	var nodes []*Node
+	for _, name := range names {
+		nodes = append(nodes, l.node(name, l.octet(name)))
 	}
+	l.join(nodes...)
 	return l
 }
 
@@ -110,22 +112,24 @@ func sweep() {
 			continue
 		}
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-			removeNamespace(e.Name())
+			removeNamespaces(e.Name())
 		}
 	}
 }
 
-// removeNamespace ends what runs in a namespace of ours and deletes it.
-func removeNamespace(ns string) {
+// removeNamespaces ends what runs in namespaces of ours and deletes them.
+func removeNamespaces(list ...string) {
 	for range 50 {
-		pids := namespacePids(ns)
+		pids := namespacePids(list...)
 		if len(pids) == 0 {
 			break
 		}
 		killAll(pids)
 		time.Sleep(10 * time.Millisecond)
 	}
-	_, _ = run(context.Background(), "ip", "netns", "del", ns) // already gone is fine
+	cmd := exec.Command("ip", "-force", "-batch", "-")
+	cmd.Stdin = strings.NewReader("netns del " + strings.Join(list, "\nnetns del ") + "\n")
+	_ = cmd.Run() // already gone is fine
 }
 
 // run runs a host command for at most 20 s and returns both its streams.
@@ -133,7 +137,7 @@ func run(ctx context.Context, argv ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second // a busy machine takes long to read
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(string(out)))
@@ -217,27 +221,53 @@ func (l *Lab) Nodes(names ...string) []*Node {
 // Add adds a node of the table in the package comment, on both bridges.
 func (l *Lab) Add(name string) *Node {
 	l.t.Helper()
+	return l.AddHost(name, l.octet(name))
+}
+
+// octet is that of a node of the table in the package comment.
+func (l *Lab) octet(name string) int {
+	l.t.Helper()
 	octets := map[string]int{"d1": 1, "d2": 2, "d3": 3, "cl": 9, "r1": 11, "r2": 12, "r3": 13}
 	octet, ok := octets[name]
 	if !ok {
 		l.t.Fatalf("lab: %q is none of the site's nodes; use AddHost for others", name)
 	}
-	return l.AddHost(name, octet)
+	return octet
 }
 
 // AddHost adds a node of any name (at most 8 letters) with its own last octet.
 func (l *Lab) AddHost(name string, octet int) *Node {
 	l.t.Helper()
+	n := l.node(name, octet)
+	l.join(n)
+	return n
+}
+
+// node is a node that is not there yet.
+func (l *Lab) node(name string, octet int) *Node {
+	l.t.Helper()
 	if slices.ContainsFunc(l.nodes, func(n *Node) bool { return n.Name == name || n.octet == octet }) {
 		l.t.Fatalf("lab: node %q or its address .%d exists already", name, octet)
 	}
 	n := &Node{lab: l, Name: name, NS: l.prefix + name, octet: octet}
-	l.ipBatch("", "netns add "+n.NS)
-	n.open()
-	n.quietIPv6()
-	n.plug(0, 1)
 	l.nodes = append(l.nodes, n)
 	return n
+}
+
+// join makes the namespaces of nodes and cables them to both bridges, all at once:
+// programs take long to start in the user-mode kernel.
+func (l *Lab) join(nodes ...*Node) {
+	l.t.Helper()
+	var lines []string
+	for _, n := range nodes {
+		lines = append(lines, "netns add "+n.NS)
+	}
+	l.ipBatch("", lines...)
+	for _, n := range nodes {
+		n.open()
+		n.quietIPv6()
+	}
+	l.plug(nodes, 0, 1)
 }
 
 // atEnd has fn run when the site is taken down, last registered first.
@@ -256,12 +286,14 @@ func (l *Lab) close() {
 			l.t.Logf("log of %s:\n%s", p.Name, tail(p.Log(), 60))
 		}
 	}
+	var list []string
 	for _, n := range append(l.nodes, l.sw) {
 		if n != nil {
 			n.close()
-			removeNamespace(n.NS)
+			list = append(list, n.NS)
 		}
 	}
+	removeNamespaces(list...)
 	if err := os.RemoveAll(l.dir); err != nil {
 		l.t.Errorf("lab: removing %s: %v", l.dir, err)
 	}

@@ -97,7 +97,7 @@ func (n *Node) Unplug(i int) time.Time {
 func (n *Node) Plug(i int) time.Time {
 	n.lab.t.Helper()
 	at := time.Now()
-	n.plug(i)
+	n.lab.plug([]*Node{n}, i)
 	return at
 }
 

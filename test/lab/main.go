@@ -15,8 +15,11 @@ import (
 // Main is for the TestMain of packages that start vipd and need IPVS: it builds
 // vipd (unless VIPD_BIN names one), then runs the tests where IPVS is, see
 // uml.Main. It does not return.
-func Main(m *testing.M, modules ...string) {
-	os.Exit(withVipd(func() int { return uml.Code(m, modules...) }))
+func Main(m *testing.M, modules ...string) { MainIn(m, 1, modules...) }
+
+// MainIn is Main with the tests spread over up to so many user-mode kernels.
+func MainIn(m *testing.M, guests int, modules ...string) {
+	os.Exit(withVipd(func() int { return uml.Code(m, guests, modules...) }))
 }
 
 // InParallel has n tests run at once where -parallel does not say otherwise.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,48 +91,91 @@ func (n *Node) ethernet(i int) string { return fmt.Sprintf("eth%d", i) }
 // out of the captures. It must run before an interface exists.
 func (n *Node) quietIPv6() {
 	n.lab.t.Helper()
+	var keys []string
 	for _, scope := range []string{"all", "default"} {
-		n.Sysctl("net/ipv6/conf/"+scope+"/accept_dad", "0")
-		n.Sysctl("net/ipv6/conf/"+scope+"/dad_transmits", "0")
-		n.Sysctl("net/ipv6/conf/"+scope+"/router_solicitations", "0")
-		n.Sysctl("net/ipv6/conf/"+scope+"/accept_ra", "0")
-		n.Sysctl("net/ipv4/conf/"+scope+"/rp_filter", "0")
+		keys = append(keys, "net/ipv6/conf/"+scope+"/accept_dad", "net/ipv6/conf/"+scope+"/dad_transmits",
+			"net/ipv6/conf/"+scope+"/router_solicitations", "net/ipv6/conf/"+scope+"/accept_ra", "net/ipv4/conf/"+scope+"/rp_filter")
+	}
+	n.sysctls("0", keys...)
+}
+
+// plug cables the eth of each given bridge of nodes and sets their addresses.
+func (l *Lab) plug(nodes []*Node, bridges ...int) {
+	l.t.Helper()
+	var outside []string
+	for _, n := range nodes {
+		for _, i := range bridges {
+			outside = append(outside,
+				fmt.Sprintf("link add %s type veth peer name %s address %s netns %s", n.port(i), n.ethernet(i), n.mac(i), n.NS),
+				fmt.Sprintf("link set %s master br%d up", n.port(i), i))
+		}
+	}
+	l.ipBatch(l.sw.NS, outside...)
+	for _, n := range nodes {
+		n.setUp("lo")
+		for _, i := range bridges {
+			n.setUp(n.ethernet(i), n.prefix4(i), n.prefix6(i))
+		}
+	}
+	for _, n := range nodes {
+		for _, i := range bridges {
+			n.waitUp(n.ethernet(i))
+			l.sw.waitUp(n.port(i))
+		}
+	}
+	l.Eventually(5*time.Second, "the switch forwards", func() bool {
+		var ports []struct {
+			Name  string `json:"ifname"`
+			State string `json:"state"`
+		}
+		l.sw.jsonOf(&ports, "bridge", "-j", "link", "show")
+		forwards := map[string]bool{}
+		for _, p := range ports {
+			forwards[p.Name] = p.State == "forwarding"
+		}
+		return !slices.ContainsFunc(nodes, func(n *Node) bool {
+			return slices.ContainsFunc(bridges, func(i int) bool { return !forwards[n.port(i)] })
+		})
+	})
+}
+
+// setUp takes a link up and gives it addresses.
+func (n *Node) setUp(dev string, prefixes ...string) {
+	n.lab.t.Helper()
+	link, err := n.handle.LinkByName(dev)
+	if err == nil {
+		err = n.handle.LinkSetUp(link)
+	}
+	for _, p := range prefixes {
+		if err == nil {
+			err = n.addAddress(link, p)
+		}
+	}
+	if err != nil {
+		n.lab.t.Fatalf("lab: %s: setting up %s: %v", n.Name, dev, err)
 	}
 }
 
-// plug cables the node's eth of each given bridge and sets its addresses.
-func (n *Node) plug(bridges ...int) {
-	n.lab.t.Helper()
-	sw := n.lab.sw
-	var outside, inside []string
-	for _, i := range bridges {
-		outside = append(outside,
-			fmt.Sprintf("link add %s type veth peer name %s address %s netns %s", n.port(i), n.ethernet(i), n.mac(i), n.NS),
-			fmt.Sprintf("link set %s master br%d up", n.port(i), i))
-		inside = append(inside, n.addressLines(i)...)
+// addAddress adds an address with its length, as ip addr add … broadcast +, and
+// without a search for duplicates.
+func (n *Node) addAddress(link netlink.Link, prefix string) error {
+	a, err := netlink.ParseAddr(prefix)
+	if err != nil {
+		return err
 	}
-	n.lab.ipBatch(sw.NS, outside...)
-	n.lab.ipBatch(n.NS, append([]string{"link set lo up"}, inside...)...)
-	for _, i := range bridges {
-		n.lab.waitUp(sw, n.port(i))
-		n.lab.waitUp(n, n.ethernet(i))
+	if a.IP.To4() == nil {
+		a.Flags = unix.IFA_F_NODAD
 	}
+	return n.handle.AddrAdd(link, a)
 }
 
 // waitUp waits until a link carries traffic: the kernel tells the bridge of a
 // new carrier with a delay of up to a second.
-func (l *Lab) waitUp(n *Node, dev string) {
-	l.t.Helper()
-	l.Eventually(5*time.Second, dev+" of "+n.Name+" is up", func() bool {
+func (n *Node) waitUp(dev string) {
+	n.lab.t.Helper()
+	n.lab.Eventually(5*time.Second, dev+" of "+n.Name+" is up", func() bool {
 		link, err := n.handle.LinkByName(dev)
-		if err != nil || link.Attrs().OperState != netlink.OperUp {
-			return false
-		}
-		if n != l.sw {
-			return true
-		}
-		state, err := n.Try("bridge", "link", "show", "dev", dev)
-		return err == nil && strings.Contains(state, "state forwarding")
+		return err == nil && link.Attrs().OperState == netlink.OperUp
 	})
 }
 
@@ -211,9 +255,22 @@ func (n *Node) IP(line string) string {
 // Sysctl("net/ipv4/ip_forward", "1").
 func (n *Node) Sysctl(key, value string) {
 	n.lab.t.Helper()
-	err := n.Go(func() error { return os.WriteFile("/proc/sys/"+key, []byte(value), 0o644) })
+	n.sysctls(value, key)
+}
+
+// sysctls sets some to the same value.
+func (n *Node) sysctls(value string, keys ...string) {
+	n.lab.t.Helper()
+	err := n.Go(func() error {
+		for _, key := range keys {
+			if err := os.WriteFile("/proc/sys/"+key, []byte(value), 0o644); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		n.lab.t.Fatalf("lab: %s: setting %s: %v", n.Name, key, err)
+		n.lab.t.Fatalf("lab: %s: %v", n.Name, err)
 	}
 }
 

@@ -93,10 +93,12 @@ func (l *Lab) WaitOwner(vip netip.Addr, limit time.Duration, want ...string) {
 // Never fails the test when cond becomes true within the time.
 func (l *Lab) Never(limit time.Duration, what string, cond func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		asked := time.Now()
 		if cond() {
 			l.t.Fatalf("lab: %s", what)
 		}
+		pause(asked)
 	}
 }
 
@@ -104,12 +106,19 @@ func (l *Lab) Never(limit time.Duration, what string, cond func() bool) {
 func (l *Lab) Eventually(limit time.Duration, what string, cond func() bool) {
 	l.t.Helper()
 	deadline := time.Now().Add(limit)
-	for !cond() {
+	for asked := time.Now(); !cond(); asked = time.Now() {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("lab: not within %v: %s", limit, what)
 		}
-		time.Sleep(5 * time.Millisecond)
+		pause(asked)
 	}
+}
+
+// pause is what a loop that asks again and again does in between: the longer the
+// question took, a program that was run perhaps, the longer it waits, so that the
+// asking does not take the processor from what is waited for.
+func pause(asked time.Time) {
+	time.Sleep(max(5*time.Millisecond, min(2*time.Since(asked), 200*time.Millisecond)))
 }
 
 // Ownership is a stretch of time during which the same directors had the VIP, as far as

@@ -218,16 +218,20 @@ func processes() []int {
 	return list
 }
 
-// namespacePids lists the processes in a named namespace.
-func namespacePids(ns string) []int {
-	var want, have unix.Stat_t
-	if unix.Stat(filepath.Join("/run/netns", ns), &want) != nil {
-		return nil
+// namespacePids lists the processes in named namespaces.
+func namespacePids(names ...string) []int {
+	var wanted []unix.Stat_t
+	for _, ns := range names {
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join("/run/netns", ns), &st) == nil {
+			wanted = append(wanted, st)
+		}
 	}
 	var list []int
 	for _, pid := range processes() {
+		var have unix.Stat_t
 		err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", pid), &have)
-		if err == nil && have.Ino == want.Ino && have.Dev == want.Dev && pid != os.Getpid() {
+		if err == nil && pid != os.Getpid() && slices.ContainsFunc(wanted, func(w unix.Stat_t) bool { return w.Ino == have.Ino && w.Dev == have.Dev }) {
 			list = append(list, pid)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+
+	"github.com/vishvananda/netlink"
 )
 
 // Mode is how a Server behaves towards its clients.
@@ -244,23 +246,24 @@ func (n *Node) ServeUDP(port uint16, addr netip.Addr, name string) {
 // elsewhere.
 func (n *Node) HoldVIP(vips ...netip.Addr) {
 	n.lab.t.Helper()
+	var ignore, announce []string
 	for _, scope := range []string{"all", "default", "eth0", "eth1"} {
-		n.Sysctl("net/ipv4/conf/"+scope+"/arp_ignore", "1")
-		n.Sysctl("net/ipv4/conf/"+scope+"/arp_announce", "2")
+		ignore = append(ignore, "net/ipv4/conf/"+scope+"/arp_ignore")
+		announce = append(announce, "net/ipv4/conf/"+scope+"/arp_announce")
 	}
+	n.sysctls("1", ignore...)
+	n.sysctls("2", announce...)
 	dev := "vips"
-	if _, err := n.Try("ip", "link", "show", dev); err != nil {
-		if _, err := n.Try("ip", "link", "add", dev, "type", "dummy"); err != nil {
+	if _, err := n.handle.LinkByName(dev); err != nil {
+		dummy := &netlink.Dummy{LinkAttrs: netlink.NewLinkAttrs()}
+		dummy.Name = dev
+		if n.handle.LinkAdd(dummy) != nil {
 			dev = "lo"
-		} else {
-			n.IP("link set " + dev + " up")
 		}
 	}
+	var prefixes []string
 	for _, v := range vips {
-		if v.Is4() {
-			n.IP("addr add " + v.String() + "/32 dev " + dev)
-		} else {
-			n.IP("-6 addr add " + v.String() + "/128 dev " + dev + " nodad")
-		}
+		prefixes = append(prefixes, netip.PrefixFrom(v, v.BitLen()).String())
 	}
+	n.setUp(dev, prefixes...)
 }

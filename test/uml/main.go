@@ -1,7 +1,6 @@
 package uml
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -19,11 +18,12 @@ const EnvVipd = "VIPD_BIN"
 // Main is for TestMain. Where the running kernel has IPVS and the modules, it
 // runs the tests here. Elsewhere it runs this same test binary, with the same
 // flags and in the same directory, inside User Mode Linux. It does not return.
-func Main(m *testing.M, modules ...string) { os.Exit(Code(m, modules...)) }
+func Main(m *testing.M, modules ...string) { os.Exit(Code(m, 1, modules...)) }
 
 // Code is Main for callers with something to do afterwards: it returns the exit
-// status.
-func Code(m *testing.M, modules ...string) int {
+// status. The tests are spread over up to so many guests that run at once, no
+// more than there are processors.
+func Code(m *testing.M, guests int, modules ...string) int {
 	flag.Parse()
 	if Inside() || hostHas(append(usualModules(), modules...)) {
 		return m.Run()
@@ -31,7 +31,7 @@ func Code(m *testing.M, modules ...string) int {
 	if raceEnabled {
 		return failed("uml: a binary built with -race does not run in User Mode Linux, and this kernel has no IPVS; test this package without -race")
 	}
-	code, err := rerun(modules)
+	code, err := rerun(guests, modules)
 	if err != nil {
 		return failed(err.Error())
 	}
@@ -46,7 +46,7 @@ func failed(msg string) int {
 }
 
 // rerun runs this binary inside.
-func rerun(modules []string) (int, error) {
+func rerun(guests int, modules []string) (int, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("uml: finding the test binary: %w", err)
@@ -55,11 +55,14 @@ func rerun(modules []string) (int, error) {
 	if bin := os.Getenv(EnvVipd); bin != "" {
 		share = append(share, filepath.Dir(bin))
 	}
-	limit := testTimeout()
-	return Run(context.Background(), append([]string{exe}, os.Args[1:]...), Options{
+	shards, err := split(exe, os.Args[1:], guests)
+	if err != nil {
+		return 0, err
+	}
+	return runShards(exe, shards, Options{
 		Modules: modules,
 		Share:   share,
-		Timeout: limit + 30*time.Second, // the tests' own timeout comes first, with its stacks
+		Timeout: testTimeout() + 30*time.Second, // the tests' own timeout comes first, with its stacks
 	})
 }
 

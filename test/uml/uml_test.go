@@ -3,8 +3,12 @@ package uml_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +128,57 @@ func guests(t *testing.T) []string {
 	return found
 }
 
+// What reads the output of tests that were spread over guests must see one test
+// binary: each test once, the failed one by name, one verdict.
+func TestSpreadOverGuests(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for told, want := range map[string]string{"": "pass", "fail": "fail", "crash": "fail"} {
+		cmd := exec.Command("go", "tool", "test2json", exe, "-test.v=test2json", "-test.paniconexit0",
+			"-test.run=^(TestAsTold|TestConsole.*|TestVerdict.*)$", "-test.testlogfile="+filepath.Join(t.TempDir(), "log"))
+		cmd.Env = append(os.Environ(), "UMLTEST_SPREAD=1", "UMLTEST_TOLD="+told)
+		out, err := cmd.Output()
+		if failed := err != nil; failed != (want == "fail") {
+			t.Errorf("told %q: %v\n%s", told, err, out)
+		}
+		got := map[string][]string{}
+		for line := range bytes.Lines(out) {
+			var e struct{ Action, Test, Output string }
+			if err := json.Unmarshal(line, &e); err != nil {
+				t.Fatalf("told %q: %q: %v", told, line, err)
+			}
+			if e.Action == "pass" || e.Action == "fail" {
+				got[e.Test] = append(got[e.Test], e.Action)
+			}
+		}
+		all := map[string][]string{"": {want}, "TestConsolePassesWhatIsBetweenMarkers": {"pass"}, "TestConsoleWithoutEndKeepsNothingBack": {"pass"},
+			"TestVerdictIsTakenAway": {"pass"}, "TestAsTold": {want}}
+		if told == "crash" {
+			delete(all, "TestAsTold") // it has no end
+		}
+		if !maps.EqualFunc(got, all, slices.Equal) {
+			t.Errorf("told %q: %v, want %v\n%s", told, got, all, out)
+		}
+	}
+}
+
+// TestAsTold fails when TestSpreadOverGuests says so.
+func TestAsTold(t *testing.T) {
+	switch os.Getenv("UMLTEST_TOLD") {
+	case "fail":
+		t.Error("as told")
+	case "crash":
+		go panic("as told")
+		time.Sleep(time.Minute)
+	}
+}
+
 func TestMain(m *testing.M) {
+	if os.Getenv("UMLTEST_SPREAD") != "" {
+		os.Exit(uml.Code(m, 2))
+	}
 	// A temporary directory of this process alone, to tell its guests from others.
 	dir, err := os.MkdirTemp("", "umltest")
 	if err != nil {
