@@ -258,10 +258,18 @@ func TestStopWhileTheConfigurationHangs(t *testing.T) {
 	steady(t, seen, 51, d1.Addr(), 200, quick, from)
 	v.Signal(syscall.SIGTERM)
 	ended(t, v, 0, time.Second, lab.VIP())
+	for _, kind := range []int{unix.F_UNLCK, unix.F_WRLCK} { // anew: nobody waits for this one yet
+		if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, kind); err != nil {
+			t.Fatal(err)
+		}
+	}
 	v.Again() // the start waits too
-	time.Sleep(200 * time.Millisecond)
+	l.Eventually(10*time.Second, "the start waits for the configuration", func() bool {
+		kind, err := unix.FcntlInt(file.Fd(), unix.F_GETLEASE, 0)
+		return err == nil && kind != unix.F_WRLCK
+	})
 	v.Signal(syscall.SIGTERM)
-	if code := v.Wait(time.Second); code != 1 {
+	if code := v.Wait(3 * time.Second); code != 1 {
 		t.Errorf("exit status of a start that was broken off: %d, want 1", code)
 	}
 }

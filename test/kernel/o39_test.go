@@ -111,7 +111,7 @@ func testCounters(t *testing.T, s *site, vipd *lab.Daemon) {
 			web(vipB(), "rr", 1+i%2))
 	}
 	vipd.Reload(conf(0))
-	time.Sleep(2*delayLoop + slack/2)
+	time.Sleep(2*delayLoop + time.Second/2)
 	d.WaitWeights(backWithin, tcp(vipA()), weights(1, 1))
 	s.servers[0].Kill()
 	died := time.Now()

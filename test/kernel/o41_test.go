@@ -31,7 +31,7 @@ func TestO41SharedChecks(t *testing.T) {
 	before, began := s.servers[0].AcceptedFrom(d.Addr()), time.Now()
 	time.Sleep(10 * delayLoop)
 	asked := s.servers[0].AcceptedFrom(d.Addr()) - before
-	if most := int(time.Since(began)/delayLoop) + 2; asked < 5 || asked > most {
+	if most := int(time.Since(began)/delayLoop) + 2; asked < 2 || asked > most {
 		t.Errorf("asked %d times in %v, want once each %v", asked, time.Since(began), delayLoop)
 	}
 	s.servers[0].Kill()
@@ -73,7 +73,7 @@ func TestRecovery(t *testing.T) {
 		}
 	}
 	for range 3 {
-		cycle(pages, interval+retryDelay+slack, interval+slack/2)
+		cycle(pages, interval+retryDelay+slack, interval+slack/2) // not one interval a page
 	}
 	cycle(slow, 2*interval+slack, 3*interval+slack)
 }

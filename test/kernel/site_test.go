@@ -19,7 +19,7 @@ const (
 	brisk = 200 * time.Millisecond // where one does
 
 	patience = 2500 * time.Millisecond // of clients: a SYN that was lost is sent again after 1 s
-	slack    = time.Second
+	slack    = 2 * time.Second
 
 	// The timing of all checks, unless a test says otherwise.
 	delayLoop      = 300 * time.Millisecond
