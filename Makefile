@@ -14,8 +14,9 @@ PRODUCT  = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './te
 # Nothing can race where there is no goroutine: the race detector only takes time.
 PURE     = ./conf ./conf/spread ./garp ./healthcheck ./ipvs ./ipvs/plan ./vrrp ./vrrp/packet ./vrrp/packet/vectors
 RACE     = $(filter-out $(PURE),$(PRODUCT))
-# What counts allocations does so without the race detector, too.
-UNIT     = $(sort $(PURE) $(shell grep -rl AllocsPerRun --include='*_test.go' . | xargs -r -n1 dirname))
+# What counts allocations does so without the race detector, too: these tests, of these packages.
+COUNTING = $(filter-out $(PURE),$(sort $(shell grep -rl AllocsPerRun --include='*_test.go' . | xargs -r -n1 dirname)))
+COUNTS   = $(shell find $(COUNTING) -maxdepth 1 -name '*_test.go' | xargs -r awk -F'[^A-Za-z0-9_]+' '/^func Test/ { name = $$2 } /AllocsPerRun/ { print name }' | sort -u | paste -sd'|')
 # Whatever uses a site of namespaces, the longest first.
 LONGEST  = ./test/cases ./test/kernel
 LAB      = $(LONGEST) $(filter-out $(LONGEST),$(sort $(UML) $(shell find ./test -name '*_test.go' -printf '%h\n')))
@@ -59,8 +60,9 @@ GOTEST = $(TESTSUM) --packages='$(1)' -- -p 3 -vet=off -count=1
 race: build $(BIN)/gotestsum ## tests of the product's packages, with the race detector
 	$(call GOTEST,$(RACE)) -race -timeout 5m
 
-unit: build $(BIN)/gotestsum ## without it: pure packages, and those that count allocations
-	$(call GOTEST,$(UNIT)) -timeout 5m
+unit: build $(BIN)/gotestsum ## without it: pure packages, and tests that count allocations
+	$(call GOTEST,$(PURE)) -timeout 5m
+	$(call GOTEST,$(COUNTING)) -timeout 5m -run '^($(COUNTS))$$'
 
 labs: build $(BIN)/gotestsum ## tests in network namespaces and in the user-mode kernel
 	$(call GOTEST,$(LAB)) -timeout 15m
