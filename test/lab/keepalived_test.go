@@ -76,7 +76,8 @@ func failOver(t *testing.T, vip netip.Addr) {
 	} else {
 		t.Logf("last advert to first: %v (down timer %v)", took, want)
 	}
-	ann, ok := lab.FirstAfter(seen.Announcements(vip), cut)
+	// On a busy machine d1 may have been about to repeat its own just before the cut.
+	ann, ok := lab.FirstAfter(lab.Filter(seen.Announcements(vip), func(a lab.Announcement) bool { return a.MAC != d1.MAC() || a.At.After(first.At) }), cut)
 	if !ok || ann.MAC != d2.MAC() || ann.At.Sub(first.At) > slack {
 		t.Errorf("first announcement after the cut: %v of %s, %v after the advert; want d2's", ok, ann.MAC, ann.At.Sub(first.At))
 	}
