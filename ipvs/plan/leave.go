@@ -96,6 +96,9 @@ func (s *Service) mayLeave(k ipvs.Key, addr netip.AddrPort, i int, since time.Ti
 	case r.Health == Down && (r.Drain != nil || !r.DrainFailed || s.Protocol == ipvs.UDP):
 		return time.Time{}, false
 	case r.Health == Down:
+		if r.Since.After(since) { // it left for the quorum before
+			since = r.Since
+		}
 		return bounded(), true
 	case r.Drain != nil:
 		return r.Drain.Until, true
@@ -157,7 +160,7 @@ func floor(s *Service) []bool {
 	var down []int
 	for i := range s.Servers {
 		switch r := &s.Servers[i]; {
-		case r.Drain != nil || r.Weight == 0: // nobody counts on it
+		case r.Drain != nil || r.Weight == 0, r.Health == Down && r.Since.IsZero(): // nobody counts on it
 		case r.Health == Down:
 			down = append(down, i)
 			total++

@@ -18,6 +18,7 @@
 //   - A sorry server with inhibit stays in with weight 0 while it is not needed.
 //   - A service on standby is in no table; what it would be is reported all the same.
 //   - A sorry server that is also a real server is one table entry: the sorry server's while it is in use, else the real one's.
+//     When the real server is told to drain, there is no sorry server.
 package plan
 
 import (
@@ -62,7 +63,7 @@ type Server struct {
 	// DrainFailed lets a failed server leave gently instead of being removed; Inhibit goes before it.
 	DrainFailed bool
 	Health      Health
-	Since       time.Time     // when Health became Down; zero: long ago
+	Since       time.Time     // when Health became Down; zero: it was never up, and MinUp does not count on it
 	SlowStart   time.Duration // time from its return to its full weight; 0: at once
 	Drain       *Drain        // set: it is to leave and to stay out
 }
@@ -162,6 +163,10 @@ func (p *planner) wake(t time.Time) {
 }
 
 func (p *planner) service(s *Service) ServiceState {
+	if s.sorryDrains() {
+		without := *s
+		without.Sorry, s = nil, &without
+	}
 	st := ServiceState{Key: s.Key, Servers: make([]ServerState, 0, len(s.Servers))}
 	kept := floor(s)
 	live := func(i int) bool {

@@ -1,6 +1,10 @@
 package plan
 
-import "vipd/ipvs"
+import (
+	"slices"
+
+	"vipd/ipvs"
+)
 
 // state returns the state of a service whose live servers have the given weight together.
 func (s *Service) state(live int) State {
@@ -17,6 +21,13 @@ func (s *Service) state(live int) State {
 		return StateSorry
 	}
 	return StateDown
+}
+
+// sorryDrains reports whether the sorry server is a real server, too, that is told to take no connections.
+func (s *Service) sorryDrains() bool {
+	return s.Sorry != nil && slices.ContainsFunc(s.Servers, func(r Server) bool {
+		return r.Drain != nil && slices.ContainsFunc(s.keys(), func(k ipvs.Key) bool { return At(r.Address, k) == At(s.Sorry.Address, k) })
+	})
 }
 
 // addSorry puts the sorry server into a pool that has all others: with weight 1 while it is needed, else, if it is

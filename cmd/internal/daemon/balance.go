@@ -127,7 +127,10 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 		}
 		for j := range s.conf.RealServers {
 			r := &s.conf.RealServers[j]
-			before := old[serverID{id, r.Address}]
+			before, known := old[serverID{id, r.Address}]
+			if known && before == healthcheck.Unknown && alpha(r) {
+				before = healthcheck.Up // it is not new, and takes connections
+			}
 			for k := range r.Checks {
 				job, err := b.local.job(id, r, &r.Checks[k], before)
 				if err != nil {
@@ -202,7 +205,7 @@ func (b *balancer) HealthChanged() {
 // is the kernel's table with counts, if it was just read. Called with mu held.
 func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status) {
 	verdicts := b.verdicts(snapshot)
-	b.failedSince(verdicts)
+	b.failedSince(verdicts, snapshot)
 	out := b.plan(snapshot, found)
 	b.remember(out)
 	b.nudge()

@@ -358,6 +358,7 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	}
 	d.observer.Left()
 	d.feed.SetVIPs(sets)
+	d.places.SetVIPs(sets)
 	if err := d.vmacs.Prune(); err != nil {
 		d.log.Error("a virtual-MAC link that is not wanted any more stays", zap.NamedError("err", err))
 	}

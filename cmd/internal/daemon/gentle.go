@@ -94,18 +94,23 @@ func (b *balancer) remember(out plan.Output) {
 	b.kept = kept
 }
 
-// failedSince notes when servers failed. Called with mu held.
-func (b *balancer) failedSince(verdicts map[serverID]healthcheck.Verdict) {
+// failedSince notes when servers failed; those that were never up, for alpha, have a zero time. Called with mu held.
+func (b *balancer) failedSince(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
 	since := map[serverID]time.Time{}
-	for id, v := range verdicts {
-		if v != healthcheck.Down {
-			continue
+	for _, s := range b.services {
+		for i := range s.conf.RealServers {
+			r := &s.conf.RealServers[i]
+			id := serverID{identity(s.conf), r.Address}
+			if verdicts[id] != healthcheck.Down {
+				continue
+			}
+			waits := startsDown(r, s.keys[i], snapshot) || s.held != nil && alpha(r)
+			at, known := b.since[id]
+			if !waits && at.IsZero() || !known && b.told[id] == healthcheck.Up {
+				at = time.Now()
+			}
+			since[id] = at
 		}
-		at, known := b.since[id]
-		if !known {
-			at = time.Now()
-		}
-		since[id] = at
 	}
 	b.since = since
 }
@@ -123,7 +128,7 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 		}
 		old := b.services[j]
 		for _, r := range old.conf.RealServers {
-			if has(v, r.Address) || !b.wants(v, r.Address) {
+			if has(v, r.Address) || v.Sorry != nil && v.Sorry.Address == r.Address || !b.wants(v, r.Address) {
 				continue
 			}
 			d, known := old.gone[r.Address]
@@ -132,11 +137,11 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 			}
 			if !known {
 				d.since = time.Now()
-				if v.DrainMax > 0 {
-					d.until = d.since.Add(v.DrainMax)
-				}
 				b.log.Info("a server that is configured no more ends its connections", zap.String("service", id.String()),
 					zap.Stringer("dest", r.Address), zap.Duration("drain_max", v.DrainMax))
+			}
+			if d.until = (time.Time{}); v.DrainMax > 0 {
+				d.until = d.since.Add(v.DrainMax)
 			}
 			if gone[i] == nil {
 				gone[i] = map[netip.AddrPort]departure{}
@@ -222,6 +227,7 @@ func (b *balancer) Run(ctx context.Context) error {
 			b.again(found)
 			due = b.due(counted.Add(every))
 		}
+		b.forgetGone()
 		if due.IsZero() {
 			due = now.Add(time.Hour) // a nudge comes first
 		}
@@ -245,7 +251,7 @@ func (b *balancer) due(count time.Time) time.Time {
 	return b.next
 }
 
-// again makes the plan once more and forgets servers that have gone.
+// again makes the plan once more.
 func (b *balancer) again(found reconcile.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -253,6 +259,15 @@ func (b *balancer) again(found reconcile.Status) {
 		return
 	}
 	b.apply(b.checks.Snapshot(), found)
+}
+
+// forgetGone ends the checks of servers that are configured no more and have left.
+func (b *balancer) forgetGone() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
 	for _, s := range b.services {
 		for a := range s.gone {
 			if b.leavesYet(s.conf, a) {
@@ -262,7 +277,7 @@ func (b *balancer) again(found reconcile.Status) {
 			if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
 				b.log.Error("the checks of a server that has gone go on", zap.NamedError("err", err))
 			}
-			return // the next round finds others
+			return // no other that has gone is left either
 		}
 	}
 }

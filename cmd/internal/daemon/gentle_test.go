@@ -16,6 +16,7 @@ import (
 	"vipd/cmd/internal/control"
 	"vipd/conf"
 	"vipd/ipvs"
+	"vipd/vrrp/host"
 )
 
 func web() ipvs.Key { return ipvs.AddressKey(ipvs.TCP, netip.MustParseAddrPort("10.9.0.100:80")) }
@@ -165,6 +166,85 @@ func TestRemovedAndFailedOrBack(t *testing.T) {
 		checks.set(t, check21, false)
 		b.HealthChanged()
 		expectWeights(t, table, "failed", -1, 1)
+		if len(checks.states) != 1 || len(b.View().services[0].conf.RealServers) != 1 {
+			t.Errorf("after it failed: checks %v, servers %v", checks.keys(), b.View().services[0].conf.RealServers)
+		}
+	})
+}
+
+// A reload with another drain_max bounds servers that leave already, too.
+func TestDrainMaxChanged(t *testing.T) {
+	runBalancer(t, func(b *balancer, _ *fakeChecks, table *fakeTable) {
+		table.connect(1)
+		less := server(80)
+		less.RealServers = less.RealServers[1:]
+		for _, most := range []time.Duration{time.Hour, 0, 30 * time.Second} {
+			less.DrainMax = most
+			if err := b.Configure([]conf.VirtualServer{less}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			expectWeights(t, table, "drain_max "+most.String(), map[bool]int{true: -1}[most == 30*time.Second], 1)
+		}
+	})
+}
+
+// A server that becomes the sorry server takes no more connections as a server, and goes when it has none, without limit.
+func TestServerBecomesSorry(t *testing.T) {
+	runBalancer(t, func(b *balancer, checks *fakeChecks, table *fakeTable) {
+		table.connect(1)
+		less := server(80)
+		less.RealServers, less.DrainMax = less.RealServers[1:], 10*time.Second
+		less.Sorry = &conf.Sorry{Address: real21(), Method: "DR"}
+		if err := b.Configure([]conf.VirtualServer{less}); err != nil {
+			t.Fatal(err)
+		}
+		expectWeights(t, table, "not needed", 0, 1)
+		checks.set(t, "TCP_CHECK 10.0.0.22:80", false)
+		b.HealthChanged()
+		expectWeights(t, table, "needed", 1, -1)
+		time.Sleep(time.Minute)
+		checks.set(t, "TCP_CHECK 10.0.0.22:80", true)
+		b.HealthChanged()
+		time.Sleep(time.Minute)
+		expectWeights(t, table, "with a connection", 0, 1)
+		table.connect(0)
+		time.Sleep(2 * countEvery)
+		expectWeights(t, table, "without", -1, 1)
+	})
+}
+
+// With alpha a server is down until its check passes, whatever min_up says; when its own check has failed min_up counts.
+func TestAlphaWithMinUp(t *testing.T) {
+	runBalancer(t, func(b *balancer, checks *fakeChecks, table *fakeTable) {
+		v := server(80)
+		v.Address, v.MinUp = netip.MustParseAddrPort("10.9.0.101:80"), 0.5
+		other := v
+		other.RealServers = nil
+		for _, r := range v.RealServers {
+			r.Checks = []conf.Check{r.Checks[0]}
+			r.Checks[0].Alpha, r.Checks[0].Target = true, netip.AddrPortFrom(r.Address.Addr(), 81)
+			other.RealServers = append(other.RealServers, r)
+		}
+		if err := b.Configure([]conf.VirtualServer{other}); err != nil {
+			t.Fatal(err)
+		}
+		in := func() (n int) {
+			synctest.Wait()
+			table.mu.Lock()
+			defer table.mu.Unlock()
+			return len(table.want[ipvs.AddressKey(ipvs.TCP, v.Address)].Destinations)
+		}
+		if n := in(); n != 0 {
+			t.Errorf("%d servers are in that no check has passed", n)
+		}
+		for i, key := range []string{"TCP_CHECK 10.0.0.21:81", "TCP_CHECK 10.0.0.22:81"} {
+			checks.set(t, key, false)
+			b.HealthChanged()
+			if n := in(); n != 1 {
+				t.Errorf("%d checks have failed: %d servers are in, want 1 for min_up", i+1, n)
+			}
+		}
 	})
 }
 
@@ -201,6 +281,29 @@ func TestOverridesSurvive(t *testing.T) {
 			t.Errorf("the file: %v\n%s", err, text)
 		}
 	})
+}
+
+// An order on a director that is not MASTER says so, and not that nobody takes connections.
+func TestOrderOnABackup(t *testing.T) {
+	for _, active := range []string{"", "VI_1"} {
+		b, p, _, _, _ := placed(t, func(v *conf.VirtualServer) { v.ActiveOn = active })
+		p.SetVIPs([]host.Set{{Instance: "VI_1", Addresses: []host.Address{{Prefix: netip.MustParsePrefix("10.9.0.100/32")}}}})
+		for _, c := range []struct {
+			master bool
+			server string
+			want   string
+		}{
+			{false, "10.0.0.21", "without limit; VI_1 is not MASTER here: tell the director that is, too"},
+			{true, "10.0.0.21", "without limit"},
+			{true, "10.0.0.22", "without limit; NOBODY takes new connections of this service now"},
+		} {
+			p.Want("VI_1", c.master)
+			b.Moved()
+			if text, err := b.Order(control.Order{Action: control.Drain, Server: c.server, By: "root"}); err != nil || !strings.HasSuffix(text, c.want) {
+				t.Errorf("active_on %q, MASTER %v: %q, %v; want %q", active, c.master, text, err, c.want)
+			}
+		}
+	}
 }
 
 // During maintenance nobody is told of a server's health; after it they are.

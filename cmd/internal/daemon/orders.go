@@ -130,7 +130,11 @@ func (b *balancer) Order(o control.Order) (string, error) {
 	b.overrides = all
 	b.apply(b.checks.Snapshot(), reconcile.Status{})
 	for i, c := range servers {
-		if !slices.ContainsFunc(serviceKeys(c.service), b.memory.Usable) {
+		instance, here := b.places.follows(c.service)
+		switch {
+		case !here:
+			lines[i] += fmt.Sprintf("; %s is not MASTER here: tell the director that is, too", instance)
+		case !slices.ContainsFunc(serviceKeys(c.service), b.memory.Usable):
 			lines[i] += "; NOBODY takes new connections of this service now"
 		}
 	}

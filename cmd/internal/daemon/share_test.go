@@ -130,6 +130,22 @@ func TestO39ServicesThatComeToShareACheck(t *testing.T) {
 	}
 }
 
+// alpha that comes with a reload takes no server out that takes connections without a result yet.
+func TestAlphaByReload(t *testing.T) {
+	v := server(80)
+	b, _, table := newTestBalancer(t, v)
+	w := server(81)
+	for i := range w.RealServers {
+		w.RealServers[i].Checks[0].Alpha = true
+	}
+	if err := b.Configure([]conf.VirtualServer{w}); err != nil {
+		t.Fatal(err)
+	}
+	if got := table.weights(); got != [2]int{1, 1} {
+		t.Errorf("weights %v: alpha takes servers out that are not new", got)
+	}
+}
+
 // alpha: a new server is out until its check passes, is no event before and one then;
 // one that was up before the reload stays in.
 func TestAlphaStartsDown(t *testing.T) {

@@ -38,7 +38,8 @@ type whereabouts struct {
 
 	mu      sync.Mutex // guards all following fields
 	holding map[string]bool
-	leaving map[string]time.Time // of those in holding whose addresses are to go: when they must be gone
+	leaving map[string]time.Time  // of those in holding whose addresses are to go: when they must be gone
+	vips    map[netip.Addr]string // the instances that have them
 	watched map[netip.Addr]bool
 	here    map[netip.Addr]bool // of the watched ones
 	last    *host.State
@@ -174,6 +175,38 @@ func (p *whereabouts) standby(v *conf.VirtualServer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.holding[v.ActiveOn]
+}
+
+// SetVIPs takes the addresses of all instances.
+func (p *whereabouts) SetVIPs(sets []host.Set) {
+	vips := map[netip.Addr]string{}
+	for _, s := range sets {
+		for _, a := range s.Addresses {
+			vips[a.Prefix.Addr()] = s.Instance
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vips = vips
+}
+
+// follows returns the instance whose MASTER clients of a service come to, "" when there is none, and whether that is
+// here.
+func (p *whereabouts) follows(v *conf.VirtualServer) (instance string, here bool) {
+	if p == nil {
+		return "", true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v.ActiveOn != "" {
+		return v.ActiveOn, p.holding[v.ActiveOn]
+	}
+	for _, s := range v.Services() {
+		if instance = p.vips[s.Address.Addr()]; instance != "" && !p.holding[instance] {
+			return instance, false
+		}
+	}
+	return instance, true
 }
 
 // suspended reports whether the checks of a service are not to run now: none of its addresses is here.

@@ -4,6 +4,7 @@ package plantest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -25,8 +26,16 @@ type Counter func(ipvs.Target, ipvs.Connections)
 // Steps is the number of events of one walk.
 const Steps = 25
 
-// Walk takes the plan through Steps random events: results of checks, overrides, reloads, quorum and sorry server, time,
-// connections. seed decides all of them. The table is empty again afterwards. The error tells what was broken and how it
+// Walks returns the number of walks to make: few, or many with VIPD_LONG=1.
+func Walks(few, many uint64) uint64 {
+	if os.Getenv("VIPD_LONG") == "1" {
+		return many
+	}
+	return few
+}
+
+// Walk takes the plan through Steps random events: results of checks, overrides, reloads, quorum and sorry server, standby,
+// time, connections, edits by hand, restarts. seed decides all of them. The table is empty again afterwards. The error tells what was broken and how it
 // came to it.
 func Walk(seed uint64, table Table, count Counter) error {
 	w := &walker{
@@ -60,6 +69,7 @@ type walker struct {
 	found    ipvs.Snapshot
 	readAt   time.Time
 	model    ipvs.Table // the whole table as it must be
+	handmade bool       // the event was an edit by hand
 	story    []string
 }
 
@@ -74,13 +84,13 @@ func (w *walker) coin(n int) bool { return w.IntN(n) == 0 }
 
 // event changes something and says what.
 func (w *walker) event() string {
-	w.found, w.readAt = ipvs.Snapshot{}, time.Time{}
+	w.found, w.readAt, w.handmade = ipvs.Snapshot{}, time.Time{}, false
 	if len(w.services) == 0 || len(w.spare) > 0 && w.coin(20) {
 		return w.addService()
 	}
 	i := w.IntN(len(w.services))
 	s := &w.services[i]
-	switch w.IntN(13) {
+	switch w.IntN(15) {
 	case 0:
 		return w.reload(s)
 	case 1:
@@ -102,6 +112,8 @@ func (w *walker) event() string {
 		return "counts read"
 	case 5, 6:
 		return w.traffic(s)
+	case 7:
+		return w.rare(s)
 	}
 	if len(s.Servers) == 0 {
 		return w.addServer(s)
@@ -122,15 +134,61 @@ func (w *walker) addService() string {
 }
 
 func (w *walker) reload(s *plan.Service) string {
-	s.Quorum = w.IntN(5)
+	s.Quorum = 1 + w.IntN(4)
+	s.Hysteresis = w.IntN(s.Quorum)
 	s.Scheduler = []string{"rr", "wlc"}[w.IntN(2)]
 	s.MinUp = []float64{0, 0, 0.34, 0.5, 1}[w.IntN(5)]
 	s.DrainMax = []time.Duration{0, 20 * time.Second}[w.IntN(2)]
 	s.Sorry = nil
 	if w.coin(2) {
-		s.Sorry = &plan.Sorry{Address: ipvstest.Server(s.Service, 1+w.IntN(6), ipvs.DR, 1).Address, Method: ipvs.NAT}
+		s.Sorry = &plan.Sorry{Address: ipvstest.Server(s.Service, 1+w.IntN(6), ipvs.DR, 1).Address, Method: ipvs.NAT, Inhibit: w.coin(3)}
 	}
-	return fmt.Sprintf("reload: quorum %d, min_up %v, sorry %v", s.Quorum, s.MinUp, s.Sorry)
+	for i := range s.Servers {
+		if r := &s.Servers[i]; w.coin(4) {
+			r.Inhibit, r.DrainFailed, r.Method = w.coin(3), w.coin(3), []ipvs.Method{ipvs.DR, ipvs.NAT, ipvs.TUN}[w.IntN(3)]
+		}
+	}
+	return fmt.Sprintf("reload: quorum %d±%d, min_up %v, sorry %v", s.Quorum, s.Hysteresis, s.MinUp, s.Sorry)
+}
+
+// rare does what does not happen every day.
+func (w *walker) rare(s *plan.Service) string {
+	switch w.IntN(4) {
+	case 0:
+		s.Standby = !s.Standby
+		return fmt.Sprintf("standby %v", s.Standby)
+	case 1:
+		w.memory = plan.Remember(ours(w.model))
+		return "restart"
+	case 2:
+		return w.move(s)
+	}
+	op := ipvs.Op{Kind: ipvs.OpKind(w.IntN(6)), Service: s.Service}
+	op.Service.Scheduler = "sed"
+	op.Destination = ipvstest.Server(s.Service, 1+w.IntN(6), ipvs.TUN, w.IntN(3))
+	if _, there := w.model[s.Key]; !there {
+		return "nothing" // whoever makes a service that we do not have makes it his own
+	}
+	if w.table.Apply([]ipvs.Op{op})[0] == nil {
+		w.model.Apply(op)
+		w.handmade = true
+	}
+	return "by hand: " + op.String()
+}
+
+// move takes a server out of a service, and into another one if it has none of this address.
+func (w *walker) move(s *plan.Service) string {
+	if len(s.Servers) == 0 {
+		return "nothing"
+	}
+	i := w.IntN(len(s.Servers))
+	r := s.Servers[i]
+	s.Servers = slices.Delete(s.Servers, i, i+1)
+	to := &w.services[w.IntN(len(w.services))]
+	if to.IPv6 == s.IPv6 && !slices.ContainsFunc(to.Servers, func(o plan.Server) bool { return o.Address == r.Address }) {
+		to.Servers = append(to.Servers, r)
+	}
+	return fmt.Sprintf("%s moved from %s to %s", r.Address, s.Key, to.Key)
 }
 
 func (w *walker) addServer(s *plan.Service) string {
@@ -206,7 +264,15 @@ func (w *walker) step() error {
 		return fmt.Errorf("the table is not as planned:\n%s", out.Table)
 	}
 	for i := range w.services {
-		if err := w.servers(&w.services[i], &out.Services[i], out.Table); err != nil {
+		s := &w.services[i]
+		s.WasUp = out.Services[i].State == plan.StateUp
+		if _, there := out.Table[s.Key]; there == s.Standby {
+			return fmt.Errorf("standby %v, and the service is planned: %v", s.Standby, there)
+		}
+		if s.Standby {
+			continue
+		}
+		if err := w.servers(s, &out.Services[i], out.Table); err != nil {
 			return err
 		}
 	}
@@ -250,7 +316,7 @@ func (w *walker) cut(op ipvs.Op) error {
 	if w.count != nil {
 		w.count(t, ipvs.Connections{})
 	}
-	if c.Active+c.Inactive == 0 {
+	if c.Active+c.Inactive == 0 || w.handmade {
 		return nil
 	}
 	for i := range w.services {
@@ -284,7 +350,7 @@ func (w *walker) servers(s *plan.Service, st *plan.ServiceState, table ipvs.Tabl
 		sorry := st.State == plan.StateSorry
 		switch {
 		case sorry && s.Sorry.Address == r.Address:
-			if d.Weight != 1 {
+			if d.Weight != 1 || r.Drain != nil {
 				return fmt.Errorf("the sorry server %v has weight %d", r.Address, d.Weight)
 			}
 		case r.Drain != nil || sorry || r.Health == plan.Down && !now.Kept:
