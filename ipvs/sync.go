@@ -34,6 +34,8 @@ const (
 	DefaultSyncTTL  = 1
 	// syncBackupMin is the shortest message that a backup thread makes room for, whatever it is told.
 	syncBackupMin = 1024
+	// syncMTU is the packet that a master fills, and the least that a backup makes room for, when they are told nothing.
+	syncMTU = 1500
 )
 
 // DefaultSyncGroup is the multicast group of sync messages.
@@ -44,7 +46,7 @@ type Daemon struct {
 	Role      Role
 	Interface string
 	ID        uint8      // of its messages; a backup with 0 takes those of every id
-	MaxLen    uint16     // bytes of a message; 0 follows the MTU of the interface
+	MaxLen    uint16     // bytes of a message; 0: what fills a packet of 1500 bytes, at a backup the MTU of the interface if that is larger
 	Port      uint16     // 0: DefaultSyncPort
 	TTL       uint8      // 0: DefaultSyncTTL
 	Group     netip.Addr // invalid: DefaultSyncGroup
@@ -67,13 +69,28 @@ func (d Daemon) Normal() Daemon {
 // Does reports whether the daemon d, as a kernel shows it, is what want asks for.
 func (d Daemon) Does(want Daemon) bool {
 	d, want = d.Normal(), want.Normal()
-	switch {
-	case want.MaxLen == 0:
-		d.MaxLen = 0
-	case d.Role == SyncBackup && want.MaxLen < syncBackupMin && d.MaxLen == syncBackupMin:
-		d.MaxLen = want.MaxLen
+	have := d.MaxLen
+	d.MaxLen = want.MaxLen
+	return d == want && (have == 0 || want.takes(have)) // a kernel before 4.3 shows no length
+}
+
+// takes reports whether a kernel that is asked for d runs with messages of at most n bytes (start_sync_thread in
+// net/netfilter/ipvs/ip_vs_sync.c).
+func (d Daemon) takes(n uint16) bool {
+	headers := 20 + 8
+	if d.Group.Is6() {
+		headers = 40 + 8
 	}
-	return d == want
+	switch usual := uint16(syncMTU - headers); {
+	case d.MaxLen != 0 && d.Role == SyncBackup:
+		return n == min(max(d.MaxLen, syncBackupMin), uint16(65535-headers))
+	case d.MaxLen != 0:
+		return n == min(d.MaxLen, uint16(65535-headers))
+	case d.Role == SyncBackup:
+		return n >= usual // it follows the MTU of the interface, if that is larger
+	default:
+		return n == usual
+	}
 }
 
 // String returns the daemon as arguments of ipvsadm.

@@ -31,6 +31,28 @@ func TestDaemonDoes(t *testing.T) {
 	if !shown.Does(short) {
 		t.Error("the least room of a backup is a difference")
 	}
+	for _, c := range []struct {
+		role       Role
+		group      string
+		asked, has uint16
+		same       bool
+	}{
+		// maxlen was taken out: the kernel keeps what it was told.
+		{SyncMaster, "224.0.0.81", 0, 1000, false}, {SyncBackup, "224.0.0.81", 0, 1024, false},
+		{SyncMaster, "224.0.0.81", 0, 1472, true}, {SyncMaster, "ff02::81", 0, 1452, true},
+		{SyncBackup, "224.0.0.81", 0, 8972, true}, {SyncBackup, "ff02::81", 0, 1452, true}, // MTU 9000, 1500
+		// The most that fits into a packet is less with IPv6.
+		{SyncMaster, "ff02::81", 65507, 65487, true}, {SyncBackup, "ff02::81", 65507, 65487, true},
+		{SyncMaster, "224.0.0.81", 65507, 65507, true}, {SyncMaster, "224.0.0.81", 65507, 65487, false},
+		{SyncMaster, "224.0.0.81", 200, 1024, false}, {SyncMaster, "224.0.0.81", 1000, 0, true},
+	} {
+		d := Daemon{Role: c.role, Interface: "eth0", Group: netip.MustParseAddr(c.group)}
+		asked, has := d, d
+		asked.MaxLen, has.MaxLen = c.asked, c.has
+		if has.Does(asked) != c.same {
+			t.Errorf("%v to %s, maxlen %d asked for, the kernel has %d: the same: %v", c.role, c.group, c.asked, c.has, !c.same)
+		}
+	}
 	if got := shown.String(); got != "--start-daemon backup --mcast-interface eth0 --syncid 5 --sync-maxlen 1024 --mcast-group 224.0.0.81 --mcast-port 8848 --mcast-ttl 1" {
 		t.Error(got)
 	}

@@ -17,7 +17,7 @@ const (
 	HelloPeriod = 4 * time.Second
 	// silentAfter is how long another director may be silent: three hellos and a moment.
 	silentAfter = 3*HelloPeriod + time.Second
-	// rememberFor is how long a director with another sync id is spoken of.
+	// rememberFor is how long messages that were dropped, and a director with another sync id, are spoken of.
 	rememberFor = time.Minute
 	peersMost   = 32
 )
@@ -38,9 +38,10 @@ type hearing struct {
 	since    time.Time   // it is listened to
 	expected bool        // another director is MASTER
 	peers    []Peer
-	sendErr  error // of the last hello
-	openErr  error // why it is not listened to
-	drops    uint64
+	sendErr  error     // of the last hello
+	openErr  error     // why it is not listened to
+	drops    uint64    // messages that the kernel had no room for
+	dropped  time.Time // when that was seen last
 }
 
 // judge returns what is wrong, each with its remedy.
@@ -51,25 +52,29 @@ func judge(now time.Time, h hearing) (out []string) {
 	if h.sendErr != nil {
 		out = append(out, sendProblem(h))
 	}
-	heard := false
+	heard, strangers := false, []string(nil)
+	alone := true
 	for _, p := range h.peers {
+		recent := now.Sub(p.Last) < rememberFor
 		if p.ID == h.want.ID {
 			heard = heard || now.Sub(p.Last) < silentAfter || p.Hello.IsZero() && p.Messages > 0
-			continue
-		}
-		if now.Sub(p.Last) < rememberFor {
-			out = append(out, fmt.Sprintf("sync: %v sends sync id %d, this director has %d: %s; give all directors the same id in lvs_sync_daemon",
+			alone = alone && !recent
+		} else if recent {
+			strangers = append(strangers, fmt.Sprintf("sync: %v sends sync id %d, this director has %d: %s; give all directors the same id in lvs_sync_daemon (and other ones, that share the network, another group or port)",
 				p.Address, p.ID, h.want.ID, mismatch(h.want.ID, p.ID)))
 			heard = heard || now.Sub(p.Last) < silentAfter // it is not silent
 		}
+	}
+	if alone { // else those are of others, who share the network
+		out = append(out, strangers...)
 	}
 	if h.expected && !heard && now.Sub(h.since) > silentAfter {
 		out = append(out, fmt.Sprintf("sync: another director is MASTER, but nothing is heard from it on %s, group %v port %d: its connections do not get here. "+
 			"Its sync daemon does not run, uses another interface, group or port, or has no route for the group (a keepalived without connections is silent, too)",
 			h.want.Interface, h.want.Group, h.want.Port))
 	}
-	if h.drops > 0 {
-		out = append(out, fmt.Sprintf("sync: the kernel dropped %d messages of other directors since the last look, its buffer is too small: raise net.core.rmem_max and net.ipv4.vs.sync_sock_size, then restart vipd", h.drops))
+	if h.drops > 0 && now.Sub(h.dropped) < rememberFor {
+		out = append(out, "sync: the kernel drops messages of other directors, its buffer is too small: raise net.core.rmem_max and net.ipv4.vs.sync_sock_size, then restart vipd")
 	}
 	return out
 }
@@ -89,13 +94,13 @@ func mismatch(ours, theirs uint8) string {
 func sendProblem(h hearing) string {
 	if errors.Is(h.sendErr, unix.ENETUNREACH) {
 		return fmt.Sprintf("sync: the group %v cannot be reached by %s: the interface is down, or no route covers the group. The kernel sends nothing then, and says nothing: ip link set up dev %[2]s; ip route add %[3]s dev %[2]s",
-			h.want.Group, h.want.Interface, routeFor(h.want.Group))
+			h.want.Group, h.want.Interface, Route(h.want.Group))
 	}
 	return fmt.Sprintf("sync: nothing can be sent to the group %v on %s: %v", h.want.Group, h.want.Interface, h.sendErr)
 }
 
-// routeFor is a route that covers the group.
-func routeFor(group netip.Addr) string {
+// Route is the prefix of a route that covers the group.
+func Route(group netip.Addr) string {
 	if group.Is4() {
 		return "224.0.0.0/4"
 	}

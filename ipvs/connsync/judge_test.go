@@ -42,11 +42,14 @@ func TestJudge(t *testing.T) {
 		{"a kernel alone may be silent", hearing{expected: true, peers: peer(5, time.Hour, false)}, ""},
 		{"another id", hearing{expected: true, peers: peer(6, time.Second, true)}, "10.9.0.2 sends sync id 6, this director has 5: neither takes the other's connections"},
 		{"id 0 there", hearing{peers: peer(0, time.Second, true)}, "this one does not take its connections"},
+		{"another pair on the network", hearing{peers: append(peer(6, time.Second, true), peer(5, 20*time.Second, true)...)}, ""},
+		{"another pair alone", hearing{peers: append(peer(6, time.Second, true), peer(5, rememberFor, true)...)}, "sends sync id 6"},
 		{"another id long ago", hearing{peers: peer(6, 2*rememberFor, true)}, ""},
 		{"no route", hearing{sendErr: fmt.Errorf("sending: %w", unix.ENETUNREACH)}, "ip route add 224.0.0.0/4 dev eth0"},
 		{"refused", hearing{sendErr: unix.EPERM}, "operation not permitted"},
 		{"not open", hearing{openErr: errors.New("there is no interface eth0"), expected: true}, "cannot be listened to on eth0: there is no interface"},
-		{"drops", hearing{drops: 7}, "dropped 7 messages"},
+		{"drops", hearing{drops: 7, dropped: now.Add(-HelloPeriod)}, "drops messages of other directors"},
+		{"drops long ago", hearing{drops: 7, dropped: begin}, ""},
 	} {
 		h := c.h
 		h.want = want

@@ -2,18 +2,12 @@ package connsync
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"vipd/ipvs"
 )
@@ -58,6 +52,7 @@ type Status struct {
 	Running  []ipvs.Daemon // as the kernel has them
 	Since    time.Time     // the backup runs without a break; zero: it does not
 	Peers    []Peer
+	Dropped  uint64 // messages of others that the kernel had no room for, since they are listened to
 	Problems []string
 }
 
@@ -72,26 +67,29 @@ type Manager struct {
 	turn  sync.Mutex // held by whoever calls the kernel; guards what follows
 	port  Port
 	on    ipvs.Daemon // what port listens to
-	index int         // of the interface that the daemons stand on
 	hello time.Time   // the last one
-	drops uint64
+	drops uint64      // of the port, at the last hello
+	base  owned       // the interface that the daemons stand on
+	began bool        // the kernel was looked at, and left is what was left in it
+	left  []ipvs.Daemon
 
 	mu       sync.Mutex // guards what follows
 	cfg      *Config
 	lead     bool
-	turned   time.Time // when lead changed
+	spare    map[ipvs.Role]time.Time // since when a daemon runs for the last words alone
 	released bool
 	ear      hearing
 	status   Status
 	told     []string // problems, as last logged
 	failed   map[ipvs.Role]error
 	readErr  error
+	stuck    error // why daemons that are not wanted stay
 }
 
 // New returns a manager that has done nothing yet. record is a file that tells a successor, after a crash, that the
 // daemons are vipd's.
 func New(kernel Kernel, network Network, record string, log *zap.Logger) *Manager {
-	return &Manager{kernel: kernel, network: network, record: record, log: log, wake: make(chan struct{}, 1), failed: map[ipvs.Role]error{}}
+	return &Manager{kernel: kernel, network: network, record: record, log: log, wake: make(chan struct{}, 1), spare: map[ipvs.Role]time.Time{}, failed: map[ipvs.Role]error{}}
 }
 
 // Configure takes what is wanted, nil for no daemon. It does not wait.
@@ -111,9 +109,6 @@ func (m *Manager) Configure(cfg *Config) {
 func (m *Manager) Lead(yes bool) {
 	m.mu.Lock()
 	changed := m.lead != yes
-	if changed {
-		m.turned = time.Now()
-	}
 	m.lead = yes
 	m.mu.Unlock()
 	if changed {
@@ -143,7 +138,7 @@ func (m *Manager) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.status
-	s.Config, s.Running, s.Peers = m.cfg, slices.Clone(s.Running), slices.Clone(m.ear.peers)
+	s.Config, s.Running, s.Peers, s.Dropped = m.cfg, slices.Clone(s.Running), slices.Clone(m.ear.peers), m.ear.drops
 	s.Problems = m.problems(time.Now())
 	return s
 }
@@ -151,6 +146,9 @@ func (m *Manager) Status() Status {
 // problems is everything that is wrong now. Called with mu held.
 func (m *Manager) problems(now time.Time) []string {
 	if m.cfg == nil {
+		if m.stuck != nil {
+			return []string{"sync: " + m.stuck.Error()}
+		}
 		return nil
 	}
 	var out []string
@@ -190,7 +188,7 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) idle() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.cfg == nil || m.released
+	return m.released || m.cfg == nil && m.stuck == nil
 }
 
 // Release stops the daemons that are vipd's. A master that has news to tell, and somebody who hears it, is given the
@@ -198,12 +196,10 @@ func (m *Manager) idle() bool {
 func (m *Manager) Release(ctx context.Context, hurry <-chan struct{}) error {
 	m.mu.Lock()
 	cfg, wait := m.cfg, time.Duration(0)
-	if cfg != nil && cfg.Linger > 0 && m.company(time.Now()) {
-		switch {
-		case m.lead || cfg.Both:
-			wait = cfg.Linger
-		default:
-			wait = time.Until(m.turned.Add(cfg.Linger))
+	if now := time.Now(); cfg != nil && m.tells() && m.company(now) {
+		wait = cfg.Linger
+		if since := m.spare[ipvs.SyncMaster]; !since.IsZero() {
+			wait = since.Add(cfg.Linger).Sub(now)
 		}
 	}
 	m.mu.Unlock()
@@ -222,225 +218,14 @@ func (m *Manager) Release(ctx context.Context, hurry <-chan struct{}) error {
 	return m.withdraw()
 }
 
+// tells reports whether a master runs. Called with mu held.
+func (m *Manager) tells() bool {
+	return slices.ContainsFunc(m.status.Running, func(d ipvs.Daemon) bool { return d.Role == ipvs.SyncMaster })
+}
+
 // company reports whether another director was heard lately. Called with mu held.
 func (m *Manager) company(now time.Time) bool {
-	return slices.ContainsFunc(m.ear.peers, func(p Peer) bool { return now.Sub(p.Last) < rememberFor })
-}
-
-// wanted returns the daemons of a configuration. Called with mu held.
-func (m *Manager) wanted(now time.Time) (out []ipvs.Daemon) {
-	for _, r := range []ipvs.Role{ipvs.SyncMaster, ipvs.SyncBackup} {
-		lingers := !m.turned.IsZero() && now.Before(m.turned.Add(m.cfg.Linger))
-		if m.cfg.Both || (r == ipvs.SyncMaster) == m.lead || lingers {
-			d := m.cfg.Daemon
-			d.Role = r
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// pass makes the kernel agree with what is wanted, and listens.
-func (m *Manager) pass() {
-	m.turn.Lock()
-	defer m.turn.Unlock()
-	now := time.Now()
-	m.mu.Lock()
-	cfg := m.cfg
-	var want []ipvs.Daemon
-	if cfg != nil {
-		want = m.wanted(now)
-	}
-	released := m.released
-	m.mu.Unlock()
-	switch {
-	case released:
-	case cfg == nil:
-		if err := m.withdraw(); err != nil {
-			m.log.Error("sync daemons that are not wanted any more stay", zap.NamedError("err", err))
-		}
-	default:
-		m.agree(now, want)
-		m.listen(now, cfg.Daemon)
-		m.tell(now)
-	}
-}
-
-// agree starts and stops what differs. Called with turn held.
-func (m *Manager) agree(now time.Time, want []ipvs.Daemon) {
-	have, err := m.kernel.Daemons()
-	failed := map[ipvs.Role]error{}
-	if err == nil {
-		index := m.network.Index(want[0].Interface)
-		known := have
-		if m.index != 0 && index != m.index {
-			known = nil // the threads' sockets are bound to an interface that is no more
-		}
-		m.index = index
-		if err = m.own(); err == nil {
-			have = m.change(have, known, want, failed)
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.readErr, m.failed, m.status.Running = err, failed, have
-	backup := slices.ContainsFunc(have, func(d ipvs.Daemon) bool { return d.Role == ipvs.SyncBackup })
-	if !backup {
-		m.status.Since = time.Time{}
-	} else if m.status.Since.IsZero() {
-		m.status.Since = now
-	}
-}
-
-// change returns what runs when have has been made into want; known is what of have may stay.
-func (m *Manager) change(have, known, want []ipvs.Daemon, failed map[ipvs.Role]error) []ipvs.Daemon {
-	stop, start := ipvs.DaemonChanges(known, want)
-	for _, h := range have {
-		if len(known) == 0 && !slices.Contains(stop, h.Role) {
-			stop = append(stop, h.Role)
-		}
-	}
-	// The other role first: for a moment both run, which loses nothing.
-	busy := func(d ipvs.Daemon) bool { return slices.Contains(stop, d.Role) }
-	for _, d := range start {
-		if !busy(d) {
-			have = m.start(d, have, failed)
-		}
-	}
-	for _, r := range stop {
-		if err := m.kernel.StopDaemon(r); err != nil && !errors.Is(err, unix.ESRCH) {
-			failed[r] = err
-			continue
-		}
-		have = slices.DeleteFunc(have, func(d ipvs.Daemon) bool { return d.Role == r })
-		m.log.Info("sync daemon stopped", zap.Stringer("role", r))
-	}
-	for _, d := range start {
-		if busy(d) && failed[d.Role] == nil {
-			have = m.start(d, have, failed)
-		}
-	}
-	return have
-}
-
-func (m *Manager) start(d ipvs.Daemon, have []ipvs.Daemon, failed map[ipvs.Role]error) []ipvs.Daemon {
-	if err := m.kernel.StartDaemon(d); err != nil {
-		failed[d.Role] = err
-		return have
-	}
-	m.log.Info("sync daemon started", zap.Stringer("role", d.Role), zap.String("iface", d.Interface), zap.Uint8("id", d.ID))
-	return append(have, d)
-}
-
-// listen keeps an ear on the group and says hello. Called with turn held.
-func (m *Manager) listen(now time.Time, d ipvs.Daemon) {
-	index := m.network.Index(d.Interface)
-	d.Role = ipvs.Role(index) // a port is made anew with its interface
-	if m.port != nil && m.on != d {
-		m.closePort()
-	}
-	var err error
-	if m.port == nil {
-		if m.port, err = m.network.Open(d, m.heard); err == nil {
-			m.on, m.hello, m.drops = d, time.Time{}, 0
-		}
-		m.mu.Lock()
-		d.Role = 0
-		m.ear.want, m.ear.since, m.ear.openErr, m.ear.sendErr, m.ear.peers = d, now, err, nil, nil
-		m.mu.Unlock()
-	}
-	if err != nil {
-		m.port = nil
-		return
-	}
-	if now.Sub(m.hello) < HelloPeriod-Period/2 {
-		return
-	}
-	m.hello = now
-	err = m.port.Hello(d.ID)
-	drops := m.port.Drops()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ear.sendErr, m.ear.drops = err, drops-min(m.drops, drops)
-	m.drops = drops
-}
-
-// heard takes a message from the port.
-func (m *Manager) heard(from netip.Addr, message ipvs.SyncMessage) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.ear.peers = note(m.ear.peers, time.Now(), from, message)
-}
-
-// tell logs what has become wrong, and what is right again.
-func (m *Manager) tell(now time.Time) {
-	m.mu.Lock()
-	before, problems := m.told, m.problems(now)
-	m.told = problems
-	m.mu.Unlock()
-	for _, p := range problems {
-		if !slices.Contains(before, p) {
-			m.log.Warn(p)
-		}
-	}
-	if len(before) > 0 && len(problems) == 0 {
-		m.log.Info("sync: all is well again")
-	}
-}
-
-// own records that the daemons are vipd's. Called with turn held.
-func (m *Manager) own() error {
-	if _, err := os.Lstat(m.record); err == nil {
-		return nil
-	}
-	if err := os.WriteFile(m.record, []byte("vipd runs the sync daemons of this kernel\n"), 0o600); err != nil {
-		return fmt.Errorf("remembering that the sync daemons are vipd's: %w", err)
-	}
-	return nil
-}
-
-// withdraw stops the daemons if they are vipd's. Called with turn held.
-func (m *Manager) withdraw() error {
-	m.closePort()
-	if _, err := os.Lstat(m.record); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("looking whether the sync daemons are vipd's: %w", err)
-	}
-	have, err := m.kernel.Daemons()
-	if errors.Is(err, ipvs.ErrAbsent) {
-		have, err = nil, nil
-	}
-	errs := []error{err}
-	var stopped []string
-	for _, d := range have {
-		if err := m.kernel.StopDaemon(d.Role); err != nil && !errors.Is(err, unix.ESRCH) {
-			errs = append(errs, err)
-			continue
-		}
-		stopped = append(stopped, d.Role.String())
-	}
-	if len(stopped) > 0 {
-		m.log.Info("sync daemons stopped: " + strings.Join(stopped, ", "))
-	}
-	m.index = 0
-	m.mu.Lock()
-	m.status.Running, m.status.Since, m.told = nil, time.Time{}, nil
-	m.mu.Unlock()
-	if err = errors.Join(errs...); err == nil {
-		err = os.Remove(m.record)
-	}
-	if err != nil {
-		return fmt.Errorf("stopping the sync daemons: %w", err)
-	}
-	return nil
-}
-
-// closePort ends the listening. Called with turn held.
-func (m *Manager) closePort() {
-	if m.port != nil {
-		_ = m.port.Close() // nothing is lost with it
-		m.port = nil
-	}
+	return slices.ContainsFunc(m.ear.peers, func(p Peer) bool {
+		return (p.ID == m.ear.want.ID || p.ID == 0) && now.Sub(p.Last) < rememberFor
+	})
 }

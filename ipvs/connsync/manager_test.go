@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
 	"vipd/ipvs"
@@ -27,7 +28,9 @@ type machine struct {
 	log     []string // what was started and stopped
 	link    int      // number of eth0; 0: it is not there
 	refuse  error    // of StartDaemon
-	sending error    // of a hello
+	stay    error    // of StopDaemon
+	drops   uint64
+	sending error // of a hello
 	ear     func(netip.Addr, ipvs.SyncMessage)
 	hellos  int
 	open    int
@@ -60,6 +63,9 @@ func (m *machine) StartDaemon(d ipvs.Daemon) error {
 func (m *machine) StopDaemon(r ipvs.Role) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.stay != nil {
+		return m.stay
+	}
 	before := len(m.daemons)
 	m.daemons = slices.DeleteFunc(m.daemons, func(d ipvs.Daemon) bool { return d.Role == r })
 	if len(m.daemons) == before {
@@ -93,7 +99,11 @@ func (m *machine) Hello(uint8) error {
 	return m.sending
 }
 
-func (m *machine) Drops() uint64 { return 0 }
+func (m *machine) Drops() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.drops
+}
 
 func (m *machine) Close() error {
 	m.mu.Lock()
@@ -122,6 +132,7 @@ type rig struct {
 	*Manager
 	*machine
 	record string
+	logged *observer.ObservedLogs
 }
 
 // run runs test with a manager of a machine, in a bubble of time.
@@ -129,13 +140,14 @@ func run(t *testing.T, left []ipvs.Daemon, recorded bool, test func(t *testing.T
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{link: 3, daemons: left}
-		r := &rig{machine: m, record: filepath.Join(dir, "syncdaemon")}
+		core, logged := observer.New(zap.WarnLevel)
+		r := &rig{machine: m, record: filepath.Join(dir, "syncdaemon"), logged: logged}
 		if recorded {
 			if err := os.WriteFile(r.record, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.Manager = New(m, m, r.record, zap.NewNop())
+		r.Manager = New(m, m, r.record, zap.New(core))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -218,6 +230,148 @@ func TestLeftovers(t *testing.T) {
 			t.Error(err)
 		}
 		r.expect(t, "not ours at the stop", "")
+	})
+}
+
+// TestCrashOfMaster: the news that the kernel kept back when vipd was killed are told before the role changes.
+func TestCrashOfMaster(t *testing.T) {
+	left := []ipvs.Daemon{{Role: ipvs.SyncMaster, Interface: "eth0", ID: 5, MaxLen: 1472}}
+	run(t, left, true, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "after the crash", "+backup")
+		time.Sleep(3*time.Second - Period)
+		r.expect(t, "not yet told", "")
+		time.Sleep(2 * Period)
+		r.expect(t, "told", "-master")
+	})
+}
+
+// TestInstanceNamed: with an instance named by a reload, the master tells what it has before it goes.
+func TestInstanceNamed(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		both := config()
+		both.Both = true
+		r.Configure(both)
+		r.expect(t, "both", "+master +backup")
+		r.Configure(config())
+		r.expect(t, "an instance", "")
+		time.Sleep(3*time.Second + Period)
+		r.expect(t, "the master has told everything", "-master")
+	})
+}
+
+// TestInterfaceWhileDown: daemons that a crash left on an interface that was made anew since are made anew.
+func TestInterfaceWhileDown(t *testing.T) {
+	var left []ipvs.Daemon
+	for _, link := range []int{3, 7} {
+		run(t, slices.Clone(left), false, func(t *testing.T, r *rig) {
+			r.set(func() { r.link = link })
+			if left != nil {
+				if err := os.WriteFile(r.record, []byte(`{"Interface":"eth0","Index":3}`), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.Configure(config())
+			want := "-backup +backup"
+			if left == nil {
+				want = "+backup"
+			}
+			r.expect(t, "start", want)
+			b, err := os.ReadFile(r.record)
+			if want := fmt.Sprintf(`{"Interface":"eth0","Index":%d}`, link); err != nil || string(b) != want {
+				t.Errorf("the record is %s, %v; want %s", b, err, want)
+			}
+			left = r.daemons
+		})
+	}
+	run(t, left, false, func(t *testing.T, r *rig) {
+		if err := os.WriteFile(r.record, []byte(`{"Interface":"eth0","Index":3}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.Configure(config())
+		r.expect(t, "the same interface", "")
+	})
+}
+
+// TestOthers: what other programs did, or do meanwhile, is put right and said.
+func TestOthers(t *testing.T) {
+	theirs := []ipvs.Daemon{{Role: ipvs.SyncMaster, Interface: "eth1", ID: 9, MaxLen: 1472}}
+	run(t, theirs, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "start", "+backup -master")
+		if n := r.logged.FilterMessageSnippet("another program has left sync daemons").Len(); n != 1 {
+			t.Errorf("it is said %d times: %v", n, r.logged.All())
+		}
+		if err := r.StopDaemon(ipvs.SyncBackup); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * Period)
+		r.expect(t, "stopped by hand", "-backup +backup")
+		if n := r.logged.FilterMessageSnippet("has started or stopped").Len(); n != 1 {
+			t.Errorf("it is said %d times: %v", n, r.logged.All())
+		}
+	})
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.Lead(true)
+		time.Sleep(time.Minute)
+		r.Lead(false)
+		time.Sleep(time.Minute)
+		r.Configure(nil)
+		r.Configure(config())
+		time.Sleep(time.Minute)
+		if r.logged.Len() != 0 {
+			t.Errorf("what vipd does itself is told as of another: %v", r.logged.All())
+		}
+	})
+}
+
+// TestStuck: daemons that cannot be stopped are told of, and tried again.
+func TestStuck(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "start", "+backup")
+		r.set(func() { r.stay = unix.EPERM })
+		r.Configure(nil)
+		r.expect(t, "it stays", "")
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "operation not permitted") {
+			t.Errorf("problems %q", p)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := r.logged.Len(); n != 1 {
+			t.Errorf("%d lines in the log: %v", n, r.logged.All())
+		}
+		r.set(func() { r.stay = nil })
+		time.Sleep(Period)
+		r.expect(t, "no longer", "-backup")
+		if p := r.Status().Problems; len(p) != 0 {
+			t.Errorf("problems %q", p)
+		}
+	})
+}
+
+// TestDropped: messages that the kernel had no room for are counted, and spoken of for a minute, in one line.
+func TestDropped(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		for range 5 {
+			time.Sleep(HelloPeriod)
+			r.set(func() { r.machine.drops += 7 })
+		}
+		time.Sleep(2 * HelloPeriod)
+		synctest.Wait()
+		if s := r.Status(); s.Dropped != 35 || len(s.Problems) != 1 {
+			t.Errorf("%d dropped, problems %q", s.Dropped, s.Problems)
+		}
+		if n := r.logged.Len(); n != 1 {
+			t.Errorf("%d lines in the log: %v", n, r.logged.All())
+		}
+		time.Sleep(rememberFor)
+		synctest.Wait()
+		if p := r.Status().Problems; len(p) != 0 {
+			t.Errorf("problems %q", p)
+		}
 	})
 }
 
