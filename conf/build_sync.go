@@ -61,11 +61,31 @@ func (b *builder) syncDaemon() {
 	b.syncMixed()
 	for i := range b.config.Instances {
 		in := &b.config.Instances[i]
-		if in.Priority == 255 {
+		if in.Priority == 255 && b.config.Serves(in) {
 			b.say(Warning, b.global, "lvs_sync_daemon", "global_defs.lvs_sync_daemon/owner", fmt.Sprintf("vrrp_instance %q has priority 255: when it returns it takes over before it knows the connections", in.Name),
 				"the owner of the addresses never waits (RFC 9568 §6.4.1); give it a priority below 255")
 		}
 	}
+}
+
+// Serves reports whether the instance has an address of a service. Where services go by fwmark, and where none is
+// configured, each may have.
+func (c *Config) Serves(in *Instance) bool {
+	return len(c.VirtualServers) == 0 || slices.ContainsFunc(c.VirtualServers, func(vs VirtualServer) bool {
+		return vs.FWMark != 0 || in.holds(vs.Address.Addr())
+	})
+}
+
+// SyncDelayOf is how long an instance leaves a MASTER of lower priority alone: sync_delay if it, or another of its sync
+// group, which moves with it, has addresses of services.
+func (c *Config) SyncDelayOf(in *Instance) time.Duration {
+	for i := range c.Instances {
+		o := &c.Instances[i]
+		if c.Serves(o) && (o.Name == in.Name || in.SyncGroup != "" && o.SyncGroup == in.SyncGroup) {
+			return c.Global.SyncDelay
+		}
+	}
+	return 0
 }
 
 // syncRole returns the VRID and the instances behind a name; none is all of them.

@@ -13,13 +13,16 @@
 //		chain out { type filter hook output priority 0; tcp flags rst ip saddr @armed drop }
 //	}
 //
-// and the same in ip6. What a crash left is replaced by the first Want.
+// and the same in ip6. What a crash left is replaced by the first Want, or removed by Release: a file tells the name of
+// the tables, so that those of another vipd stay.
 package shield
 
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -46,14 +49,23 @@ var ErrUnsupported = errors.New("the kernel has no nftables for IP (module nf_ta
 
 // Shield owns one table in each family. Its methods may be called from any goroutine.
 type Shield struct {
+	in     func(func() error) error
+	record string // file with the name of the tables
+
 	mu    sync.Mutex // guards what follows
 	table string
 	have  []netip.Addr
 	made  bool
 }
 
-// New returns a shield that has done nothing yet.
-func New(table string) *Shield { return &Shield{table: table} }
+// New returns a shield that has done nothing yet. record is a file that tells a successor, after a crash, what the tables
+// are called. in runs what talks to the kernel in the network namespace that is meant; nil: that of the process.
+func New(record string, in func(func() error) error) *Shield {
+	if in == nil {
+		in = func(f func() error) error { return f() }
+	}
+	return &Shield{record: record, in: in}
+}
 
 // layout is what differs between the families.
 type layout struct {
@@ -87,55 +99,64 @@ func support(err error) error {
 	return err
 }
 
-// Want replaces the shielded addresses, all at once. The table of another name, if there was one, is removed.
+// Want replaces the shielded addresses, all at once. Tables of another name, also those that a crash left, are removed.
 func (s *Shield) Want(table string, armed []netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	armed = slices.Clone(armed)
 	slices.SortFunc(armed, netip.Addr.Compare)
-	armed = slices.Compact(armed)
+	return s.in(func() error { return s.want(table, slices.Compact(armed)) })
+}
+
+func (s *Shield) want(table string, armed []netip.Addr) error {
 	if s.made && table == s.table && slices.Equal(armed, s.have) {
 		return nil
 	}
-	if s.made && table != s.table {
-		if err := s.remove(); err != nil {
-			return err
-		}
+	err := error(unix.ENOENT)
+	if s.made && table == s.table {
+		err = s.commit(table, armed)
 	}
-	s.table = table
+	if errors.Is(err, unix.ENOENT) { // never made, or taken away by others
+		err = s.renew(table, armed)
+	}
+	if err != nil {
+		s.made = false
+		return fmt.Errorf("holding resets back: %w", support(err))
+	}
+	s.made, s.table, s.have = true, table, armed
+	return nil
+}
+
+// renew makes the tables where nothing of them is left.
+func (s *Shield) renew(table string, armed []netip.Addr) error {
+	if err := s.remove(table); err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.record, []byte(table), 0o600); err != nil {
+		return fmt.Errorf("remembering what the tables of nftables are called: %w", err)
+	}
+	return s.commit(table, armed)
+}
+
+// commit makes the tables, or replaces the addresses of those that were made.
+func (s *Shield) commit(table string, armed []netip.Addr) error {
 	c, err := dial()
 	if err != nil {
 		return err
 	}
-	if !s.made {
-		found, err := tables(c, table)
-		if err != nil {
-			return err
-		}
-		for _, t := range found {
-			c.DelTable(t)
-		}
-	}
 	for _, l := range layouts {
 		t := &nftables.Table{Name: table, Family: l.family}
 		set := &nftables.Set{Table: t, Name: setName, KeyType: l.address}
-		if !s.made {
-			if err := create(c, t, set, l); err != nil {
-				return err
-			}
-		} else {
+		if s.made {
 			c.FlushSet(set)
+		} else if err := create(c, t, set, l); err != nil {
+			return err
 		}
 		if err := add(c, set, l, armed); err != nil {
 			return err
 		}
 	}
-	if err := c.Flush(); err != nil {
-		s.made = false // others may have taken the table away: the next Want makes it anew
-		return fmt.Errorf("holding resets back: %w", support(err))
-	}
-	s.made, s.have = true, armed
-	return nil
+	return c.Flush()
 }
 
 // create makes a table with its rule.
@@ -177,8 +198,8 @@ func add(c *nftables.Conn, set *nftables.Set, l layout, armed []netip.Addr) erro
 	return nil
 }
 
-// tables finds those of a name in both families.
-func tables(c *nftables.Conn, name string) ([]*nftables.Table, error) {
+// tables finds those of the names in both families.
+func tables(c *nftables.Conn, names ...string) ([]*nftables.Table, error) {
 	var out []*nftables.Table
 	for _, l := range layouts {
 		all, err := c.ListTablesOfFamily(l.family)
@@ -186,7 +207,7 @@ func tables(c *nftables.Conn, name string) ([]*nftables.Table, error) {
 			return nil, fmt.Errorf("listing the tables of nftables: %w", support(err))
 		}
 		for _, t := range all {
-			if t.Name == name {
+			if slices.Contains(names, t.Name) {
 				out = append(out, t)
 			}
 		}
@@ -194,41 +215,78 @@ func tables(c *nftables.Conn, name string) ([]*nftables.Table, error) {
 	return out, nil
 }
 
-// Look makes the table anew when others have removed it, and reports whether they had.
+// Look makes the tables anew when others have removed one, or what is in it, and reports whether they had.
 func (s *Shield) Look() (gone bool, err error) {
 	s.mu.Lock()
-	made, table, have := s.made, s.table, s.have
-	s.mu.Unlock()
-	if !made {
+	defer s.mu.Unlock()
+	if !s.made {
 		return false, nil
 	}
-	c, err := dial()
-	if err != nil {
-		return false, err
-	}
-	found, err := tables(c, table)
-	if err != nil || len(found) == len(layouts) {
-		return false, err
-	}
-	s.mu.Lock()
-	s.made = false
-	s.mu.Unlock()
-	return true, s.Want(table, have)
+	table, have := s.table, s.have
+	err = s.in(func() error {
+		c, err := dial()
+		if err != nil {
+			return err
+		}
+		whole, err := intact(c, table)
+		if err != nil || whole {
+			return err
+		}
+		gone = true
+		if err := s.renew(table, have); err != nil {
+			return err
+		}
+		s.made = true
+		return nil
+	})
+	return gone, err
 }
 
-// Release removes the tables, those that a crash left too.
+// intact reports whether both tables have their rule.
+func intact(c *nftables.Conn, table string) (bool, error) {
+	found, err := tables(c, table)
+	if err != nil || len(found) < len(layouts) {
+		return false, err
+	}
+	for _, t := range found {
+		rules, err := c.GetRules(t, &nftables.Chain{Name: chainName, Table: t})
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return false, fmt.Errorf("listing the rules that hold resets back: %w", err)
+		}
+		if len(rules) == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Release removes the tables, those that a crash left too. Where there were none it asks the kernel nothing.
 func (s *Shield) Release() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.remove()
+	return s.in(func() error { return s.remove() })
 }
 
-func (s *Shield) remove() error {
+// remove removes the tables that there may be, and those of the names.
+func (s *Shield) remove(names ...string) error {
+	b, err := os.ReadFile(s.record)
+	switch {
+	case err == nil && len(b) > 0:
+		names = append(names, string(b))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("looking what the tables of nftables are called: %w", err)
+	}
+	if s.made {
+		names = append(names, s.table)
+	}
+	if len(names) == 0 {
+		return nil
+	}
 	c, err := dial()
 	if err != nil {
 		return err
 	}
-	found, err := tables(c, s.table)
+	found, err := tables(c, names...)
 	if err != nil {
 		return err
 	}
@@ -240,6 +298,9 @@ func (s *Shield) remove() error {
 			return fmt.Errorf("removing the rules that hold resets back: %w", err)
 		}
 	}
-	s.made, s.have = false, nil
+	s.made = false
+	if err := os.Remove(s.record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting what the tables of nftables are called: %w", err)
+	}
 	return nil
 }

@@ -4,11 +4,17 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"vipd/ipvs/shield"
 	"vipd/test/ownns"
@@ -60,7 +66,8 @@ func TestResetsAreHeldBack(t *testing.T) {
 			t.Errorf("%s: a reset of another address was held back", what)
 		}
 	}
-	s := shield.New("")
+	record := filepath.Join(t.TempDir(), "shield")
+	s := shield.New(record, nil)
 	armed := []netip.Addr{netip.MustParseAddr("2001:db8::100"), netip.MustParseAddr("10.9.0.100")}
 	must := func(err error) {
 		t.Helper()
@@ -87,13 +94,72 @@ func TestResetsAreHeldBack(t *testing.T) {
 	if gone, err = s.Look(); gone || err != nil {
 		t.Errorf("a second look: %v, %v", gone, err)
 	}
+	for _, harm := range []string{"flush ruleset; add table inet other", "flush table ip6 vipd_shield", "delete table ip vipd_shield"} {
+		sh(t, "nft '"+harm+"'")
+		must(s.Want("vipd_shield", nil))
+		if gone, err = s.Look(); err != nil {
+			t.Errorf("%s: %v", harm, err)
+		}
+		must(s.Want("vipd_shield", armed))
+		expect(harm, false)
+	}
+	// vipd is killed; the next one has another name, or no shield.
+	s = shield.New(record, nil)
 	must(s.Want("renamed_shield", armed))
 	if got := sh(t, "nft list tables"); strings.Contains(got, "vipd_shield") || !strings.Contains(got, "renamed_shield") {
 		t.Errorf("after another name:\n%s", got)
 	}
+	sh(t, "nft add table ip theirs_shield")
+	s = shield.New(record, nil)
 	must(s.Release())
 	expect("released", true)
+	must(s.Release())
+	sh(t, "nft delete table ip theirs_shield")
+	must(s.Want("vipd_shield", armed))
+	expect("shielded again", false)
+	must(s.Release())
 	if got := strings.TrimSpace(sh(t, "nft list ruleset")); got != "table inet other {\n}" {
+		t.Errorf("left:\n%s", got)
+	}
+}
+
+// inside runs f on a thread in a namespace, which ends with it.
+func inside(path string, f func() error) (err error) {
+	var g sync.WaitGroup
+	g.Go(func() {
+		runtime.LockOSThread()
+		var ns *os.File
+		if ns, err = os.Open(path); err != nil {
+			return
+		}
+		defer ns.Close()
+		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err == nil {
+			err = f()
+		}
+	})
+	g.Wait()
+	return err
+}
+
+// TestNamespace: the rules are where IPVS is.
+func TestNamespace(t *testing.T) {
+	const ns = "vipd-shield-test"
+	sh(t, "ip netns add "+ns)
+	t.Cleanup(func() { sh(t, "ip netns del "+ns) })
+	s := shield.New(filepath.Join(t.TempDir(), "shield"), func(f func() error) error { return inside("/run/netns/"+ns, f) })
+	if err := s.Want("vipd_shield", []netip.Addr{netip.MustParseAddr("10.9.0.100")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, "ip netns exec "+ns+" nft list ruleset"); !strings.Contains(got, "10.9.0.100") {
+		t.Errorf("in the namespace:\n%s", got)
+	}
+	if got := sh(t, "nft list tables"); strings.Contains(got, "shield") {
+		t.Errorf("outside:\n%s", got)
+	}
+	if err := s.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if got := sh(t, "ip netns exec "+ns+" nft list ruleset"); strings.TrimSpace(got) != "" {
 		t.Errorf("left:\n%s", got)
 	}
 }

@@ -67,7 +67,7 @@ func syncGroup(d *conf.SyncDaemon, err error) []string {
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.ENETUNREACH):
-		return []string{fmt.Sprintf("global_defs.lvs_sync_daemon: the group %v cannot be reached by %s: the interface is down, or no route covers the group; nothing is synchronised until ip route add 224.0.0.0/4 dev %s", d.Group, d.Interface, d.Interface)}
+		return []string{fmt.Sprintf("global_defs.lvs_sync_daemon: the group %v cannot be reached by %s: the interface is down, or no route covers the group; nothing is synchronised until ip route add %s dev %[2]s", d.Group, d.Interface, connsync.Route(d.Group))}
 	}
 	return []string{fmt.Sprintf("global_defs.lvs_sync_daemon: %v; nothing is synchronised until that is put right", err)}
 }

@@ -25,6 +25,8 @@ func TestConnections(t *testing.T) {
 	d := &conf.SyncDaemon{Interface: "eth9", Group: netip.MustParseAddr("224.0.0.81")}
 	one("reachable", syncGroup(d, nil), "")
 	one("no route", syncGroup(d, fmt.Errorf("x: %w", unix.ENETUNREACH)), "ip route add 224.0.0.0/4 dev eth9")
+	six := &conf.SyncDaemon{Interface: "eth9", Group: netip.MustParseAddr("ff02::81")}
+	one("no route, IPv6", syncGroup(six, fmt.Errorf("x: %w", unix.ENETUNREACH)), "ip route add ff00::/8 dev eth9")
 	one("no interface", syncGroup(d, errors.New("there is no interface eth9")), "there is no interface eth9")
 
 	cfg := &conf.Config{VirtualServers: []conf.VirtualServer{{Protocol: "TCP"}}}

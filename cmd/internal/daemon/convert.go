@@ -21,7 +21,7 @@ func routerInstances(cfg *conf.Config) []router.Instance {
 	out := make([]router.Instance, 0, len(cfg.Instances))
 	for i := range cfg.Instances {
 		in := routerInstance(&cfg.Instances[i])
-		in.SyncDelay = cfg.Global.SyncDelay
+		in.SyncDelay = cfg.SyncDelayOf(&cfg.Instances[i])
 		out = append(out, in)
 	}
 	return out

@@ -84,13 +84,17 @@ func (s *survival) Status(out *status.Status, cfg *conf.Config, table *reconcile
 		}
 	}
 	st := s.sync.Status()
+	out.Alarms = append(out.Alarms, st.Problems...)
 	if st.Config == nil {
 		return
 	}
 	d := st.Config.Daemon
 	sync := &status.ConnectionSync{
 		Interface: d.Interface, ID: int(d.ID), Group: d.Group.String(), Port: int(d.Port), Roles: []string{}, Peers: []status.SyncPeer{},
-		Follows: cfg.Global.SyncDaemon.Instance, DelaySeconds: cfg.Global.SyncDelay.Seconds(), Since: st.Since, Problems: st.Problems,
+		Dropped: int64(st.Dropped), DelaySeconds: cfg.Global.SyncDelay.Seconds(), Since: st.Since, Problems: st.Problems,
+	}
+	if c := cfg.Global.SyncDaemon; c != nil { // during a reload the two may differ
+		sync.Follows = c.Instance
 	}
 	for _, r := range st.Running {
 		sync.Roles = append(sync.Roles, r.Role.String())
@@ -101,5 +105,4 @@ func (s *survival) Status(out *status.Status, cfg *conf.Config, table *reconcile
 		})
 	}
 	out.Sync = sync
-	out.Alarms = append(out.Alarms, st.Problems...)
 }

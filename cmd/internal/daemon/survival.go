@@ -38,7 +38,7 @@ const (
 type survival struct {
 	kernel   lvsKernel
 	sync     *connsync.Manager
-	shield   *shield.Shield
+	shield   shielder
 	settings *sysctl.Keeper // of net.ipv4.vs, those of [ipvs_sysctl] among them
 	states   func() []router.InstanceStatus
 	host     func() *host.State
@@ -55,7 +55,14 @@ type survival struct {
 	wrong   map[string]error // what does not work, by what it is
 	told    []string
 	pending time.Duration // until the shield changes by itself
-	swept   bool
+	bare    bool          // no rules of the shield are left
+}
+
+// shielder holds resets back.
+type shielder interface {
+	Want(table string, armed []netip.Addr) error
+	Look() (gone bool, err error)
+	Release() error
 }
 
 // lvsKernel is what survival needs of IPVS beside the table.
@@ -76,7 +83,7 @@ func newSurvival(kernel *ipvsnl.Kernel, stateDir string, log *zap.Logger) *survi
 	return &survival{
 		kernel: kernel,
 		sync:   connsync.New(kernel, connsync.Group{In: kernel.In}, filepath.Join(stateDir, "syncdaemon"), log),
-		shield: shield.New(""), settings: sysctl.New(sysctl.Dir, filepath.Join(stateDir, "ipvs-sysctls.json"), kernel.In),
+		shield: shield.New(filepath.Join(stateDir, "shield"), kernel.In), settings: sysctl.New(sysctl.Dir, filepath.Join(stateDir, "ipvs-sysctls.json"), kernel.In),
 		log: log, wake: make(chan struct{}, 1), wrong: map[string]error{},
 	}
 }
@@ -97,6 +104,7 @@ func (s *survival) Configure(cfg *conf.Config) {
 	s.turn.Lock()
 	s.settle(cfg)
 	s.turn.Unlock()
+	s.roles(cfg, s.states()) // first: a new configuration begins with the right role
 	s.sync.Configure(syncConfig(cfg))
 	s.Changed()
 }
@@ -121,13 +129,15 @@ func (s *survival) Run(ctx context.Context) error {
 	timer := time.NewTimer(survivalPeriod)
 	defer timer.Stop()
 	for {
+		woken := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.wake:
+			woken = true
 		case <-timer.C:
 		}
-		s.pass(time.Now())
+		s.pass(time.Now(), woken)
 		if next := s.next(); next > 0 {
 			timer.Reset(next)
 		} else {
@@ -147,14 +157,14 @@ func (s *survival) next() time.Duration {
 		return min(s.pending, survivalPeriod)
 	case s.cfg.Global.SyncDaemon != nil || s.cfg.Global.Shield > 0:
 		return survivalPeriod
-	case len(s.cfg.VirtualServers) > 0 || s.wrong["settings"] != nil || s.cfg.Global.LVSTimeouts != (conf.Timeouts{}):
+	case len(s.cfg.VirtualServers) > 0 || s.wrong["settings"] != nil || s.wrong["shield"] != nil || s.cfg.Global.LVSTimeouts != (conf.Timeouts{}):
 		return factsPeriod
 	}
 	return 0
 }
 
-// pass does what is to be done now.
-func (s *survival) pass(now time.Time) {
+// pass does what is to be done now; woken says that something has changed.
+func (s *survival) pass(now time.Time, woken bool) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
@@ -167,9 +177,11 @@ func (s *survival) pass(now time.Time) {
 	if cfg == nil || ended {
 		return
 	}
+	// The addresses first: one that comes meanwhile is not taken for one of an instance that is not MASTER.
+	here := s.host()
 	states := s.states()
 	s.roles(cfg, states)
-	s.guardAddresses(now, cfg, states, look)
+	s.guardAddresses(now, cfg, states, here, look || woken)
 	if look {
 		s.arrange(cfg)
 	}
@@ -185,21 +197,34 @@ func (s *survival) roles(cfg *conf.Config, states []router.InstanceStatus) {
 	members := followed(cfg, d.Instance)
 	lead, expect := false, false
 	for _, i := range states {
-		lead = lead || i.Status.State == vrrp.Master && slices.Contains(members, i.Name)
+		if !slices.Contains(members, i.Name) {
+			continue
+		}
+		lead = lead || i.Status.State == vrrp.Master
 		expect = expect || i.Status.State == vrrp.Backup && i.Status.MasterAddress.IsValid()
 	}
 	s.sync.Lead(lead)
 	s.sync.Expect(expect)
 }
 
-// followed are the instances behind the name in lvs_sync_daemon.
-func followed(cfg *conf.Config, name string) []string {
+// followed are the instances behind the name in lvs_sync_daemon; without one, those that have addresses of services: the
+// others may have another MASTER that is no director.
+func followed(cfg *conf.Config, name string) (out []string) {
+	for i := range cfg.Instances {
+		in := &cfg.Instances[i]
+		if in.Name == name {
+			return []string{name}
+		}
+		if name == "" && cfg.Serves(in) {
+			out = append(out, in.Name)
+		}
+	}
 	for _, g := range cfg.SyncGroups {
 		if g.Name == name {
 			return g.Members
 		}
 	}
-	return []string{name}
+	return out
 }
 
 // arrange makes the kernel's timeouts right, and the settings if they were not.
@@ -240,21 +265,15 @@ func (s *survival) setTimeouts(want ipvs.Timeouts) (lvsFacts, error) {
 }
 
 // guardAddresses shields the addresses of instances that are not MASTER, or have not been for long.
-func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []router.InstanceStatus, look bool) {
-	table := cfg.Global.Firewall.Table + "_shield"
+func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []router.InstanceStatus, here *host.State, look bool) {
 	if cfg.Global.Shield == 0 {
-		s.mu.Lock()
-		first := !s.swept
-		s.swept, s.pending = true, 0
-		s.mu.Unlock()
-		if first {
-			s.note("shield", s.unshield(table))
-		}
+		s.unshield()
 		return
 	}
-	armed, pending := armedAddresses(now, cfg, states, s.host())
+	table := cfg.Global.Firewall.Table + "_shield"
+	armed, pending := armedAddresses(now, cfg, states, here)
 	s.mu.Lock()
-	s.pending, s.swept = pending, false
+	s.pending, s.bare = pending, false
 	s.mu.Unlock()
 	if s.failed("shield") != nil && !look {
 		return
@@ -273,12 +292,25 @@ func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []rout
 }
 
 // unshield removes the rules, those of a predecessor too.
-func (s *survival) unshield(table string) error {
-	err := shield.New(table).Release()
-	if errors.Is(err, shield.ErrUnsupported) {
-		return nil
+func (s *survival) unshield() {
+	s.mu.Lock()
+	bare := s.bare
+	s.pending = 0
+	s.mu.Unlock()
+	if bare {
+		return
 	}
-	return err
+	err := s.shield.Release()
+	if errors.Is(err, shield.ErrUnsupported) {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("shield: %w", err)
+	}
+	s.note("shield", err)
+	s.mu.Lock()
+	s.bare = err == nil
+	s.mu.Unlock()
 }
 
 // armedAddresses are those from which no reset is to be sent, and how long until that changes. An address that is on this
@@ -350,13 +382,10 @@ func (s *survival) Release(ctx context.Context, hurry <-chan struct{}) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
-	cfg := s.cfg
 	s.ended = true
 	s.mu.Unlock()
-	if cfg != nil && cfg.Global.Shield > 0 {
-		if err := s.shield.Release(); err != nil && !errors.Is(err, shield.ErrUnsupported) {
-			errs = append(errs, err)
-		}
+	if err := s.shield.Release(); err != nil && !errors.Is(err, shield.ErrUnsupported) {
+		errs = append(errs, err)
 	}
 	if err := s.settings.Release(); err != nil {
 		errs = append(errs, fmt.Errorf("giving settings of IPVS back: %w", err))

@@ -1,15 +1,24 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	"vipd/cmd/internal/status"
 	"vipd/conf"
 	"vipd/ipvs"
+	"vipd/ipvs/connsync"
+	"vipd/ipvs/reconcile"
+	"vipd/ipvs/sysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
@@ -74,19 +83,12 @@ func TestSurvivalOfConfiguration(t *testing.T) {
 		t.Error("a configuration without any asks for something")
 	}
 	cfg.Global.SyncDaemon = &conf.SyncDaemon{Interface: "eth1", Instance: "G", ID: 9, Port: 1, TTL: 2, Group: ipvs.DefaultSyncGroup()}
-	cfg.SyncGroups = []conf.SyncGroup{{Name: "G", Members: []string{"A", "B"}}}
 	want := map[string]string{"sync_threshold": "3 0", "sync_refresh_period": "10"}
 	if got := ipvsSettings(cfg); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	if c := syncConfig(cfg); c.Both || c.Daemon.ID != 9 || c.Daemon.Interface != "eth1" || c.Linger != syncLinger {
 		t.Errorf("%+v", c)
-	}
-	if got := followed(cfg, "G"); !slices.Equal(got, []string{"A", "B"}) {
-		t.Errorf("%v", got)
-	}
-	if got := followed(cfg, "A"); !slices.Equal(got, []string{"A"}) {
-		t.Errorf("%v", got)
 	}
 	cfg.Global.SyncDaemon.Instance = ""
 	if !syncConfig(cfg).Both {
@@ -102,10 +104,160 @@ func TestSurvivalOfConfiguration(t *testing.T) {
 	if got := planService(&cfg.VirtualServers[0]); got.Flags != ipvs.FlagSched2 {
 		t.Errorf("flags %x", got.Flags)
 	}
-	if cfg.Global.SyncDelay = time.Second; true {
-		cfg.Instances = []conf.Instance{{Name: "A"}}
-		if got := routerInstances(cfg); got[0].SyncDelay != time.Second {
-			t.Errorf("sync_delay is %v", got[0].SyncDelay)
+}
+
+// serving has instances of services, A and its companion B, and C of no service.
+func serving() *conf.Config {
+	vip := func(a string) []conf.VIP { return []conf.VIP{{Prefix: netip.PrefixFrom(netip.MustParseAddr(a), 32)}} }
+	cfg := &conf.Config{
+		Instances: []conf.Instance{
+			{Name: "A", SyncGroup: "G", VIPs: vip("10.9.0.100")}, {Name: "B", SyncGroup: "G", VIPs: vip("10.9.1.1")}, {Name: "C", VIPs: vip("10.9.2.1")},
+		},
+		SyncGroups:     []conf.SyncGroup{{Name: "G", Members: []string{"A", "B"}}, {Name: "C", Members: []string{"A", "B"}}},
+		VirtualServers: []conf.VirtualServer{{Address: netip.MustParseAddrPort("10.9.0.100:80")}},
+	}
+	cfg.Global.SyncDelay = time.Second
+	cfg.Global.SyncDaemon = &conf.SyncDaemon{Interface: "eth0", Group: ipvs.DefaultSyncGroup()}
+	return cfg
+}
+
+// TestWhoseConnections: an instance without services neither waits for connections, nor tells who is to be heard.
+func TestWhoseConnections(t *testing.T) {
+	cfg := serving()
+	var delays []time.Duration
+	for _, in := range routerInstances(cfg) {
+		delays = append(delays, in.SyncDelay)
+	}
+	if want := []time.Duration{time.Second, time.Second, 0}; !slices.Equal(delays, want) {
+		t.Errorf("sync_delay is %v, want %v", delays, want)
+	}
+	for name, want := range map[string][]string{"": {"A"}, "A": {"A"}, "C": {"C"}, "G": {"A", "B"}, "gone": nil} {
+		if got := followed(cfg, name); !slices.Equal(got, want) {
+			t.Errorf("followed by %q: %v, want %v", name, got, want)
 		}
 	}
+	cfg.VirtualServers[0] = conf.VirtualServer{FWMark: 7}
+	if got := followed(cfg, ""); len(got) != 3 {
+		t.Errorf("with marks: %v", got)
+	}
+}
+
+// fakeShield records what is asked of it.
+type fakeShield struct {
+	did  []string
+	gone bool
+	err  error
+}
+
+func (f *fakeShield) Want(table string, armed []netip.Addr) error {
+	f.did = append(f.did, fmt.Sprintf("%s %v", table, armed))
+	return f.err
+}
+
+func (f *fakeShield) Look() (bool, error) {
+	f.did = append(f.did, "look")
+	return f.gone, f.err
+}
+
+func (f *fakeShield) Release() error {
+	f.did = append(f.did, "release")
+	return f.err
+}
+
+// noIPVS is a kernel without IPVS.
+type noIPVS struct{}
+
+func (noIPVS) Facts() (ipvs.Timeouts, int, error) { return ipvs.Timeouts{}, 0, ipvs.ErrAbsent }
+func (noIPVS) SetTimeouts(ipvs.Timeouts) error    { return ipvs.ErrAbsent }
+func (noIPVS) In(f func() error) error            { return f() }
+func (noIPVS) Daemons() ([]ipvs.Daemon, error)    { return nil, ipvs.ErrAbsent }
+func (noIPVS) StartDaemon(ipvs.Daemon) error      { return ipvs.ErrAbsent }
+func (noIPVS) StopDaemon(ipvs.Role) error         { return ipvs.ErrAbsent }
+
+// survivalRig is a survival with a shield that records, on a machine whose only instance is A.
+func survivalRig(t *testing.T) (*survival, *fakeShield, func(vrrp.State)) {
+	f := &fakeShield{}
+	state := vrrp.Backup
+	s := &survival{
+		kernel: noIPVS{}, shield: f, settings: sysctl.New(t.TempDir(), filepath.Join(t.TempDir(), "settings"), nil), log: zap.NewNop(), wake: make(chan struct{}, 1), wrong: map[string]error{},
+		sync:  connsync.New(noIPVS{}, connsync.Group{}, filepath.Join(t.TempDir(), "syncdaemon"), zap.NewNop()),
+		host:  func() *host.State { return &host.State{} },
+		table: func() reconcile.Status { return reconcile.Status{} },
+	}
+	s.states = func() []router.InstanceStatus {
+		out := make([]router.InstanceStatus, 1)
+		out[0].Name, out[0].Status.State, out[0].Status.Since = "A", state, time.Now()
+		return out
+	}
+	return s, f, func(to vrrp.State) { state = to }
+}
+
+// TestStatusWhileReloading: status may be asked for when a reload has reached some parts and not yet others.
+func TestStatusWhileReloading(t *testing.T) {
+	s, _, _ := survivalRig(t)
+	cfg := serving()
+	s.Configure(cfg)
+	before := *cfg
+	before.Global.SyncDaemon = nil
+	var out status.Status
+	s.Status(&out, &before, &reconcile.Status{})
+	if out.Sync == nil || out.Sync.Interface != "eth0" || out.Sync.Follows != "" {
+		t.Errorf("%+v", out.Sync)
+	}
+}
+
+// TestShieldFollows: through a takeover, off and on again by reloads, and an address that comes between two looks.
+func TestShieldFollows(t *testing.T) {
+	s, f, to := survivalRig(t)
+	cfg := serving()
+	cfg.Global.Firewall.Table, cfg.Global.Shield = "vipd", 3*time.Second
+	now := time.Now()
+	expect := func(what string, woken bool, want ...string) {
+		t.Helper()
+		f.did = nil
+		s.pass(now, woken)
+		if !slices.Equal(f.did, want) {
+			t.Errorf("%s: %q, want %q", what, f.did, want)
+		}
+		now = now.Add(100 * time.Millisecond)
+	}
+	s.Configure(cfg)
+	expect("start", true, "vipd_shield [10.9.0.100]", "look")
+	expect("later", false, "vipd_shield [10.9.0.100]")
+	to(vrrp.Master)
+	expect("a takeover looks whether the rules are there", true, "vipd_shield [10.9.0.100]", "look")
+	now = now.Add(4 * time.Second)
+	expect("MASTER for long", false, "vipd_shield []")
+	off := *cfg
+	off.Global.Shield = 0
+	s.Configure(&off)
+	expect("off", true, "release")
+	expect("off still", false)
+	s.Configure(cfg)
+	expect("on again", true, "vipd_shield []", "look")
+	f.err = errors.New("busy")
+	s.Configure(&off)
+	expect("off, refused", true, "release")
+	if s.failed("shield") == nil {
+		t.Error("rules that stay are not told of")
+	}
+	f.err = nil
+	expect("off, tried again", false, "release")
+	if err := s.failed("shield"); err != nil {
+		t.Error(err)
+	}
+
+	// The takeover happens between the two looks.
+	s, f, to = survivalRig(t)
+	here := &host.State{}
+	states := s.states
+	s.host = func() *host.State { return here }
+	s.states = func() []router.InstanceStatus {
+		out := states()
+		to(vrrp.Master)
+		here = &host.State{Links: map[string]*host.Link{"eth0": {Addrs: []host.Addr{{Prefix: netip.MustParsePrefix("10.9.0.100/32")}}}}}
+		return out
+	}
+	s.cfg = cfg
+	expect("a takeover meanwhile", false, "vipd_shield [10.9.0.100]", "look")
 }

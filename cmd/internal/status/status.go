@@ -53,7 +53,8 @@ type ConnectionSync struct {
 	Roles        []string   `json:"roles"`             // of the daemons that run now: master, backup
 	Since        time.Time  `json:"learning_since,omitzero"`
 	DelaySeconds float64    `json:"sync_delay"`
-	Peers        []SyncPeer `json:"peers"` // other directors that were heard
+	Peers        []SyncPeer `json:"peers"`            // other directors that were heard
+	Dropped      int64      `json:"messages_dropped"` // of theirs: the kernel had no room for them
 	Problems     []string   `json:"problems,omitempty"`
 }
 

@@ -25,6 +25,9 @@ func (s *Status) writeConnections(w io.Writer, now time.Time) {
 	if c.Follows != "" {
 		fmt.Fprintf(w, ", as %s", c.Follows)
 	}
+	if c.Dropped > 0 {
+		fmt.Fprintf(w, "; %d messages dropped", c.Dropped)
+	}
 	fmt.Fprintln(w)
 	for _, p := range c.Peers {
 		fmt.Fprintf(w, "  heard %s ago from %s: id %d, %d connections in %d messages\n", age(now, p.LastHeard), p.Address, p.ID, p.Connections, p.Messages)
