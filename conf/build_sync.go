@@ -59,33 +59,56 @@ func (b *builder) syncDaemon() {
 	}
 	d.ID = max(d.ID, 0)
 	b.syncMixed()
+	serving := b.config.Serving()
 	for i := range b.config.Instances {
 		in := &b.config.Instances[i]
-		if in.Priority == 255 && b.config.Serves(in) {
+		if in.Priority == 255 && serving[in.Name] {
 			b.say(Warning, b.global, "lvs_sync_daemon", "global_defs.lvs_sync_daemon/owner", fmt.Sprintf("vrrp_instance %q has priority 255: when it returns it takes over before it knows the connections", in.Name),
 				"the owner of the addresses never waits (RFC 9568 §6.4.1); give it a priority below 255")
 		}
 	}
 }
 
-// Serves reports whether the instance has an address of a service. Where services go by fwmark, and where none is
+// Serving names the instances that have an address of a service. Where a service goes by fwmark, and where none is
 // configured, each may have.
-func (c *Config) Serves(in *Instance) bool {
-	return len(c.VirtualServers) == 0 || slices.ContainsFunc(c.VirtualServers, func(vs VirtualServer) bool {
-		return vs.FWMark != 0 || in.holds(vs.Address.Addr())
-	})
-}
-
-// SyncDelayOf is how long an instance leaves a MASTER of lower priority alone: sync_delay if it, or another of its sync
-// group, which moves with it, has addresses of services.
-func (c *Config) SyncDelayOf(in *Instance) time.Duration {
-	for i := range c.Instances {
-		o := &c.Instances[i]
-		if c.Serves(o) && (o.Name == in.Name || in.SyncGroup != "" && o.SyncGroup == in.SyncGroup) {
-			return c.Global.SyncDelay
+func (c *Config) Serving() map[string]bool {
+	services, each := map[netip.Addr]bool{}, len(c.VirtualServers) == 0
+	for i := range c.VirtualServers {
+		for _, s := range c.VirtualServers[i].Services() {
+			services[s.Address.Addr()] = true
+			each = each || s.FWMark != 0
 		}
 	}
-	return 0
+	serves := func(v VIP) bool { return each || services[v.Prefix.Addr()] }
+	out := map[string]bool{}
+	for i := range c.Instances {
+		if in := &c.Instances[i]; each || slices.ContainsFunc(in.VIPs, serves) || slices.ContainsFunc(in.Excluded, serves) {
+			out[in.Name] = true
+		}
+	}
+	return out
+}
+
+// SyncDelays is how long each instance leaves a MASTER of lower priority alone: sync_delay if it, or another of its sync
+// group, which moves with it, has addresses of services.
+func (c *Config) SyncDelays() map[string]time.Duration {
+	out := map[string]time.Duration{}
+	if c.Global.SyncDelay == 0 {
+		return out
+	}
+	groups := map[string]bool{}
+	serving := c.Serving()
+	for i := range c.Instances {
+		if in := &c.Instances[i]; serving[in.Name] && in.SyncGroup != "" {
+			groups[in.SyncGroup] = true
+		}
+	}
+	for i := range c.Instances {
+		if in := &c.Instances[i]; serving[in.Name] || groups[in.SyncGroup] {
+			out[in.Name] = c.Global.SyncDelay
+		}
+	}
+	return out
 }
 
 // syncRole returns the VRID and the instances behind a name; none is all of them.
@@ -125,15 +148,22 @@ func (b *builder) syncOthers(d *SyncDaemon, members []string) {
 	if d.Instance == "" {
 		return
 	}
-	for _, vs := range b.config.VirtualServers {
-		for i := range b.config.Instances {
-			in := &b.config.Instances[i]
-			if slices.Contains(members, in.Name) || !vs.Address.IsValid() || !in.holds(vs.Address.Addr()) {
-				continue
+	others := map[netip.Addr]string{}
+	for i := range b.config.Instances {
+		if in := &b.config.Instances[i]; !slices.Contains(members, in.Name) {
+			for _, v := range slices.Concat(in.VIPs, in.Excluded) {
+				others[v.Prefix.Addr()] = in.Name
 			}
-			b.say(Warning, b.global, "lvs_sync_daemon", "global_defs.lvs_sync_daemon/others", fmt.Sprintf("the connections of %s are not told to the others while vrrp_instance %q is MASTER here and %q is not", vs.Name, in.Name, d.Instance),
-				"leave the instance out: then this director tells of its connections and learns those of the others at once")
-			return
+		}
+	}
+	for i := range b.config.VirtualServers {
+		vs := &b.config.VirtualServers[i]
+		for _, s := range vs.Services() {
+			if other := others[s.Address.Addr()]; other != "" {
+				b.say(Warning, b.global, "lvs_sync_daemon", "global_defs.lvs_sync_daemon/others", fmt.Sprintf("the connections of %s are not told to the others while vrrp_instance %q is MASTER here and %q is not", vs.Name, other, d.Instance),
+					"leave the instance out: then this director tells of its connections and learns those of the others at once")
+				return
+			}
 		}
 	}
 }

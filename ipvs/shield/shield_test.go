@@ -97,7 +97,7 @@ func TestResetsAreHeldBack(t *testing.T) {
 	for _, harm := range []string{"flush ruleset; add table inet other", "flush table ip6 vipd_shield", "delete table ip vipd_shield"} {
 		sh(t, "nft '"+harm+"'")
 		must(s.Want("vipd_shield", nil))
-		if gone, err = s.Look(); err != nil {
+		if _, err = s.Look(); err != nil {
 			t.Errorf("%s: %v", harm, err)
 		}
 		must(s.Want("vipd_shield", armed))

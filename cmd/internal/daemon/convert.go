@@ -19,9 +19,10 @@ import (
 
 func routerInstances(cfg *conf.Config) []router.Instance {
 	out := make([]router.Instance, 0, len(cfg.Instances))
+	delays := cfg.SyncDelays()
 	for i := range cfg.Instances {
 		in := routerInstance(&cfg.Instances[i])
-		in.SyncDelay = cfg.SyncDelayOf(&cfg.Instances[i])
+		in.SyncDelay = delays[in.Name]
 		out = append(out, in)
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -209,22 +210,19 @@ func (s *survival) roles(cfg *conf.Config, states []router.InstanceStatus) {
 
 // followed are the instances behind the name in lvs_sync_daemon; without one, those that have addresses of services: the
 // others may have another MASTER that is no director.
-func followed(cfg *conf.Config, name string) (out []string) {
-	for i := range cfg.Instances {
-		in := &cfg.Instances[i]
-		if in.Name == name {
-			return []string{name}
-		}
-		if name == "" && cfg.Serves(in) {
-			out = append(out, in.Name)
-		}
+func followed(cfg *conf.Config, name string) []string {
+	if name == "" {
+		return slices.Sorted(maps.Keys(cfg.Serving()))
+	}
+	if slices.ContainsFunc(cfg.Instances, func(in conf.Instance) bool { return in.Name == name }) {
+		return []string{name}
 	}
 	for _, g := range cfg.SyncGroups {
 		if g.Name == name {
 			return g.Members
 		}
 	}
-	return out
+	return nil
 }
 
 // arrange makes the kernel's timeouts right, and the settings if they were not.
@@ -270,7 +268,7 @@ func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []rout
 		s.unshield()
 		return
 	}
-	table := cfg.Global.Firewall.Table + "_shield"
+	table := shieldTable(cfg)
 	armed, pending := armedAddresses(now, cfg, states, here)
 	s.mu.Lock()
 	s.pending, s.bare = pending, false
@@ -290,6 +288,9 @@ func (s *survival) guardAddresses(now time.Time, cfg *conf.Config, states []rout
 	}
 	s.note("shield", err)
 }
+
+// shieldTable is what the tables of the shield are called.
+func shieldTable(cfg *conf.Config) string { return cfg.Global.Firewall.Table + "_shield" }
 
 // unshield removes the rules, those of a predecessor too.
 func (s *survival) unshield() {

@@ -136,6 +136,10 @@ func TestWhoseConnections(t *testing.T) {
 			t.Errorf("followed by %q: %v, want %v", name, got, want)
 		}
 	}
+	cfg.VirtualServers[0] = conf.VirtualServer{Group: "G", Members: []conf.Service{{Address: netip.MustParseAddrPort("10.9.2.1:80")}}}
+	if got := followed(cfg, ""); !slices.Equal(got, []string{"C"}) {
+		t.Errorf("with a group of services: %v", got)
+	}
 	cfg.VirtualServers[0] = conf.VirtualServer{FWMark: 7}
 	if got := followed(cfg, ""); len(got) != 3 {
 		t.Errorf("with marks: %v", got)
