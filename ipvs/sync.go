@@ -1,6 +1,7 @@
 package ipvs
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -126,6 +127,11 @@ type Timeouts struct{ TCP, TCPFin, UDP time.Duration }
 func (t Timeouts) Differs(want Timeouts) bool {
 	differ := func(is, want time.Duration) bool { return want != 0 && is != want }
 	return differ(t.TCP, want.TCP) || differ(t.TCPFin, want.TCPFin) || differ(t.UDP, want.UDP)
+}
+
+// With returns the timeouts in force when want was asked for.
+func (t Timeouts) With(want Timeouts) Timeouts {
+	return Timeouts{cmp.Or(want.TCP, t.TCP), cmp.Or(want.TCPFin, t.TCPFin), cmp.Or(want.UDP, t.UDP)}
 }
 
 // String returns "tcp 900s, tcpfin 120s, udp 300s", as ipvsadm orders them.

@@ -100,6 +100,9 @@ func TestTimeouts(t *testing.T) {
 		if is.Differs(c.want) != c.differs {
 			t.Errorf("%v differs from %v: %v", is, c.want, !c.differs)
 		}
+		if got := is.With(c.want); got.Differs(c.want) || (got != is) != c.differs {
+			t.Errorf("%v with %v is %v", is, c.want, got)
+		}
 	}
 	if is.String() != "tcp 900s, tcpfin 120s, udp 300s" {
 		t.Error(is)

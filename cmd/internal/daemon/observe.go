@@ -129,7 +129,7 @@ func (o *observation) build(work context.Context, home home) {
 		return socket.Listen(key, onDrop, o.reporter.Sent)
 	}
 	o.router = router.New(router.Ports{
-		Sender: o.sender, Addresses: o.reporter, Announcer: o.reporter, Observer: told{o.observer, o.reporter, o.unrun}, Waiter: o.poller,
+		Sender: o.sender, Addresses: o.reporter, Announcer: o.reporter, Observer: told{o.observer, o.reporter, o.unrun, &o.config}, Waiter: o.poller,
 	})
 	o.files = track.NewFiles(o.router.TrackFile, log)
 	o.processes = track.NewProcesses(o.router.TrackProcess, log)
@@ -224,6 +224,7 @@ func (o *observation) apply(work context.Context, cfg *conf.Config) error {
 	if _, err := o.wanted(cfg.VirtualServers, nil); err != nil {
 		return err
 	}
+	o.table.Flush(cfg.Global.Flush)
 	o.table.Configure(func(found ipvs.Table) ipvs.Table {
 		t, _ := o.wanted(cfg.VirtualServers, found) // it did not fail before
 		return t

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"os"
 	"strings"
 	"sync"
 
@@ -21,6 +22,7 @@ type told struct {
 	*observer
 	reporter *observe.Reporter
 	unrun    *unrun
+	config   *configState
 }
 
 // Transition implements router.Observer.
@@ -34,6 +36,9 @@ func (t told) Transition(e router.TransitionEvent) {
 		event.Kind, event.Name, event.Priority = kindGroup, e.Group, 0
 	}
 	more := t.unrun.would(event)
+	if cfg, _, _ := t.config.get(); cfg != nil {
+		more = append(syncRoles(cfg, e), more...)
+	}
 	t.alerts.State(event.Kind, event.Name, event.State, e.Reason)
 	t.reporter.Transition(e, append(more, t.unrun.mails()...)...)
 }
@@ -129,6 +134,8 @@ func (o *observation) stand(cfg *conf.Config) error {
 		Links: vmacLinks(cfg), Quiet: cfg.Global.DisableLocalIGMP, Table: options.Table,
 		Settings: settings(cfg), Static: sets[0],
 	}
+	there := o.look(cfg, os.DirFS("/"))
+	s.IPVS = survivalSteps(cfg, &there)
 	if argv := cfg.Global.Startup.Argv; len(argv) > 0 {
 		s.Hooks = append(s.Hooks, "run "+strings.Join(argv, " ")+" (startup_script)")
 	}

@@ -51,7 +51,7 @@ type Reporter struct {
 	byRouter map[virtualRouter][]*subject
 	links    host.State
 	silent   bool
-	standing []step                  // as last told
+	standing []Step                  // as last told
 	found    map[string][]fib.Status // routes and rules, by instance
 }
 

@@ -19,12 +19,13 @@ type Standing struct {
 	Settings []sysctl.Setting
 	Static   host.Set
 	Hooks    []string // startup_script and the like, in words
+	IPVS     []Step   // settings, timeouts, sync daemons
 }
 
-// step is a line about something that would be done.
-type step struct {
-	text string
-	warn bool
+// Step is a line about something that would be done.
+type Step struct {
+	Text string
+	Warn bool
 }
 
 // Stand tells what would be made of a configuration at the start, compared with what the
@@ -38,29 +39,29 @@ func (r *Reporter) Stand(s *Standing, now host.State, paths []fib.Status, kernel
 	}
 	r.standing = steps
 	for _, st := range steps {
-		if st.warn {
-			r.log.Warn("in every state: " + st.text)
+		if st.Warn {
+			r.log.Warn("in every state: " + st.Text)
 		} else {
-			r.log.Info("in every state: " + st.text)
+			r.log.Info("in every state: " + st.Text)
 		}
 	}
 }
 
 // steps are in the order of vipd's start.
-func (s *Standing) steps(now host.State, paths []fib.Status, kernel vmac.Settings) []step {
-	var out []step
+func (s *Standing) steps(now host.State, paths []fib.Status, kernel vmac.Settings) []Step {
+	var out []Step
 	for _, h := range s.Hooks {
-		out = append(out, step{"would " + h, false})
+		out = append(out, Step{"would " + h, false})
 	}
 	for _, w := range s.Settings {
 		path := "net/ipv4/conf/" + w.Dev + "/" + w.Name
 		switch have, err := kernel.Get(path); {
 		case err != nil:
-			out = append(out, step{fmt.Sprintf("could not set %s to %s: %v", path, w.Value, err), true})
+			out = append(out, Step{fmt.Sprintf("could not set %s to %s: %v", path, w.Value, err), true})
 		case have == w.Value:
-			out = append(out, step{fmt.Sprintf("would leave %s = %s as it is", path, have), false})
+			out = append(out, Step{fmt.Sprintf("would leave %s = %s as it is", path, have), false})
 		default:
-			out = append(out, step{fmt.Sprintf("would set %s from %s to %s", path, have, w.Value), false})
+			out = append(out, Step{fmt.Sprintf("would set %s from %s to %s", path, have, w.Value), false})
 		}
 	}
 	if len(s.Links) > 0 {
@@ -68,34 +69,34 @@ func (s *Standing) steps(now host.State, paths []fib.Status, kernel vmac.Setting
 		for i, l := range s.Links {
 			names[i] = l.Name
 		}
-		out = append(out, step{fmt.Sprintf("would have group reports and router solicitations not leave by %s (nftables table %s)", few(names), s.Table), false})
+		out = append(out, Step{fmt.Sprintf("would have group reports and router solicitations not leave by %s (nftables table %s)", few(names), s.Table), false})
 	}
 	for _, p := range vmac.Foresee(s.Links, s.Quiet, now, kernel) {
-		out = append(out, step{p.Text, p.Problem})
+		out = append(out, Step{p.Text, p.Problem})
 	}
 	for _, a := range s.Static.Addresses {
 		text := a.Prefix.String() + " to " + a.Dev
 		switch {
 		case now.Has(a.Dev, a.Prefix):
-			out = append(out, step{"would add " + text + " (there already)", false})
+			out = append(out, Step{"would add " + text + " (there already)", false})
 		case now.Link(a.Dev) == nil:
-			out = append(out, step{"could not add " + text + ": no such interface", true})
+			out = append(out, Step{"could not add " + text + ": no such interface", true})
 		default:
-			out = append(out, step{"would add " + text, false})
+			out = append(out, Step{"would add " + text, false})
 		}
 	}
 	for _, p := range paths {
 		text := p.Kind() + " " + p.String()
 		switch {
 		case p.Present:
-			out = append(out, step{"would add " + text + " (there already)", false})
+			out = append(out, Step{"would add " + text + " (there already)", false})
 		case p.Problem != "":
-			out = append(out, step{"could not add " + text + " now: " + p.Problem, true})
+			out = append(out, Step{"could not add " + text + " now: " + p.Problem, true})
 		default:
-			out = append(out, step{"would add " + text, false})
+			out = append(out, Step{"would add " + text, false})
 		}
 	}
-	return out
+	return append(out, s.IPVS...)
 }
 
 // paths takes what was found of routes and rules.

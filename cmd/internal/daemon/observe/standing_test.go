@@ -73,6 +73,7 @@ func TestStanding(t *testing.T) {
 	}
 	s := Standing{
 		Links: []vmac.Link{link}, Table: "vipd", Static: all, Hooks: []string{"run /bin/true (startup_script)"},
+		IPVS:     []Step{{"would run: ipvsadm", true}},
 		Settings: []sysctl.Setting{{Dev: "eth0", Name: "promote_secondaries", Value: "1"}, {Dev: "eth9", Name: "promote_secondaries", Value: "1"}},
 	}
 	kernel := values{"net/ipv4/conf/eth0/promote_secondaries": "0", "net/ipv4/conf/eth0/arp_ignore": "2", "net/ipv4/conf/eth0/arp_announce": "0"}
@@ -89,7 +90,7 @@ func TestStanding(t *testing.T) {
 		"I in every state: would add 203.0.113.10/32 to eth0",
 		"I in every state: would add 203.0.113.11/32 to eth0 (there already)",
 		"W in every state: could not add 203.0.113.11/32 to eth9: no such interface",
-		"I in every state: would add route blackhole 10.53.0.0/16")
+		"I in every state: would add route blackhole 10.53.0.0/16", "W in every state: would run: ipvsadm")
 
 	r.Configure([]Instance{in})
 	r.State(now)

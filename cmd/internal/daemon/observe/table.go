@@ -34,6 +34,7 @@ type Table struct {
 
 	mu      sync.Mutex // guards all following fields
 	wanted  Wanted     // nil: no services
+	flush   bool       // services that are not configured would be deleted
 	have    ipvs.Snapshot
 	err     error
 	changes []string // as last told
@@ -62,6 +63,13 @@ func (t *Table) Configure(wanted Wanted) {
 	}
 }
 
+// Flush says whether services that are not configured would be deleted (lvs_flush).
+func (t *Table) Flush(yes bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.flush = yes
+}
+
 // Run compares after each Configure, and now and then, until ctx ends; it returns nil
 // then.
 func (t *Table) Run(ctx context.Context) error {
@@ -79,10 +87,10 @@ func (t *Table) Run(ctx context.Context) error {
 }
 
 // compare reads the kernel's table and tells what is to be told anew. Services that
-// are not configured are nobody's, as for vipd itself.
+// are not configured are nobody's, as for vipd itself, unless lvs_flush deletes them.
 func (t *Table) compare() {
 	t.mu.Lock()
-	wanted := t.wanted
+	wanted, flush := t.wanted, t.flush
 	t.mu.Unlock()
 	if wanted == nil {
 		return
@@ -98,7 +106,7 @@ func (t *Table) compare() {
 	case err != nil:
 		changes = []string{"the IPVS table could not be read: " + err.Error()}
 	default:
-		for _, op := range ipvs.Diff(have.Table, wanted(have.Table), func(ipvs.Key) bool { return false }) {
+		for _, op := range ipvs.Diff(have.Table, wanted(have.Table), func(ipvs.Key) bool { return flush }) {
 			changes = append(changes, op.String())
 		}
 	}
