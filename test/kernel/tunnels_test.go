@@ -75,6 +75,7 @@ func (c tunnelTest) test(t *testing.T, s *site, port uint16) {
 	s.Eventually(5*time.Second, "the service has both servers", func() bool { return len(s.d[0].Table()["TCP "+to.String()].Weights) == 2 })
 	seen := s.r[0].CaptureOn(fmt.Sprintf("eth%d", c.lan))
 	s.spread(t, to, 20, "r1", "r2")
+	seen.Close() // what the tests after this one send is not kept
 	if n := len(lab.Filter(seen.Frames(), func(f lab.Frame) bool {
 		p, ok := f.Parse()
 		return ok && !f.Sent && p.Protocol == c.protocol && p.Dst.Is6() == c.server6
