@@ -4,102 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"vipd/test/lab"
 )
-
-// talker is a client with many connections that say something now and then.
-type talker struct {
-	t     *testing.T
-	conns []*talk
-	quit  chan struct{}
-	wg    sync.WaitGroup
-}
-
-type talk struct {
-	*lab.Conn
-	pause time.Duration
-	said  atomic.Int64
-	last  atomic.Int64 // when it was answered last, unix nanoseconds
-	err   error        // read after stop
-	died  time.Time
-}
-
-// answerWithin is how long an answer may take: a packet that was lost while nobody had the address is sent again after a
-// time that doubles.
-const answerWithin = 15 * time.Second
-
-// talkers opens n connections for each pause; they talk until stop.
-func (s *site) talkers(to netip.AddrPort, n int, pauses ...time.Duration) *talker {
-	s.t.Helper()
-	k := &talker{t: s.t, quit: make(chan struct{})}
-	for i, c := range s.cl.Open(to, n*len(pauses), 8, patience) {
-		if c.Err != nil {
-			s.t.Fatalf("connection %d: %v", i, c.Err)
-		}
-		k.conns = append(k.conns, &talk{Conn: c, pause: pauses[i%len(pauses)]})
-	}
-	return k
-}
-
-// start lets them talk, spread over their pauses.
-func (k *talker) start() {
-	for i, c := range k.conns {
-		k.wg.Go(func() {
-			select {
-			case <-time.After(c.pause * time.Duration(i) / time.Duration(len(k.conns))):
-			case <-k.quit:
-				return
-			}
-			for {
-				server, err := c.Ask(answerWithin)
-				if err == nil && server != c.Server {
-					err = fmt.Errorf("%s answered a connection of %s", server, c.Server)
-				}
-				if err != nil {
-					c.err, c.died = err, time.Now()
-					return
-				}
-				c.said.Add(1)
-				c.last.Store(time.Now().UnixNano())
-				select {
-				case <-time.After(c.pause):
-				case <-k.quit:
-					return
-				}
-			}
-		})
-	}
-}
-
-// stop ends the talking and says how many connections were lost.
-func (k *talker) stop(what string) (lost int) {
-	k.t.Helper()
-	close(k.quit)
-	k.wg.Wait()
-	by := map[time.Duration]int{}
-	var first error
-	for _, c := range k.conns {
-		if c.err == nil { // also those that have not spoken since
-			_, c.err = c.Ask(answerWithin)
-		}
-		if c.err != nil {
-			lost++
-			by[c.pause]++
-			if first == nil {
-				first = c.err
-			}
-		}
-		c.Close()
-	}
-	k.t.Logf("%s: %d of %d connections lost %v %v", what, lost, len(k.conns), by, first)
-	return lost
-}
 
 // syncing is the VRRP half of a director with a sync daemon. global are lines of global_defs.
 func syncing(priority int, global string, services ...string) string {
@@ -115,73 +24,6 @@ func daemons(n *lab.Node) string {
 // entries counts the ESTABLISHED connections that a node's IPVS knows.
 func entries(n *lab.Node) int {
 	return strings.Count(n.Exec("ipvsadm", "-Lcn"), "ESTABLISHED")
-}
-
-// O48: the director's link is cut with 200 connections that say something every 50 ms, 2 s and 20 s: none is lost. It
-// comes back empty with the higher priority: it waits until it has learned the connections, says so, and none is lost
-// again. A planned stop loses none either.
-func TestO48ConnectionsOutliveTheirDirector(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	const global = `lvs_sync_daemon = "eth0 A id 5"`
-	services := []string{web(vipA(), "rr", 1, 1, 1)}
-	configs := []string{syncing(200, global, services...), syncing(100, global, services...)}
-	vipds := []*lab.Daemon{s.d[0].Vipd(configs[0])}
-	s.WaitOwner(vipA(), 15*time.Second, "d1")
-	vipds = append(vipds, s.d[1].Vipd(configs[1]))
-	for _, d := range s.d[:2] {
-		d.WaitWeights(10*time.Second, tcp(vipA()), weights(1, 1, 1))
-	}
-	s.Eventually(10*time.Second, "master and backup run", func() bool {
-		return strings.HasPrefix(daemons(s.d[0]), "master sync daemon (mcast=eth0, syncid=5") && !strings.Contains(daemons(s.d[0]), "backup") && strings.HasPrefix(daemons(s.d[1]), "backup sync daemon (mcast=eth0, syncid=5")
-	})
-	if got := s.d[0].ReadSysctl("net/ipv4/vs/sync_threshold"); strings.Join(strings.Fields(got), " ") != "3 0" {
-		t.Errorf("sync_threshold is %q", got)
-	}
-	before := daemons(s.d[0]) + daemons(s.d[1])
-	vipds[0].Reload(configs[0] + "\n# reloaded\n")
-	vipds[0].WaitLog("reloaded", 5*time.Second)
-	if after := daemons(s.d[0]) + daemons(s.d[1]); after != before {
-		t.Errorf("a reload changed the daemons:\n%s\n%s", before, after)
-	}
-
-	clients := s.talkers(at(vipA(), 80), 67, 50*time.Millisecond, 2*time.Second, 20*time.Second)
-	clients.start()
-	s.Eventually(20*time.Second, "d2 knows the connections", func() bool { return entries(s.d[1]) >= len(clients.conns) })
-	cut := s.d[0].PortDown(0)
-	s.WaitOwner(vipA(), 10*time.Second, "d2")
-	vipds[0].Kill()
-	t.Logf("d2 has the address %v after the cut", time.Since(cut))
-	time.Sleep(5 * time.Second)
-
-	// A director with an empty table and the higher priority comes: it is d1 after a boot, for all that others see.
-	again := s.d[2].Vipd(configs[0])
-	back := time.Now()
-	s.Eventually(15*time.Second, "status tells why it waits", func() bool {
-		st, err := again.Ctl("status")
-		return err == nil && strings.Contains(st, "sync_delay: its connections are being learned")
-	})
-	s.WaitOwner(vipA(), 60*time.Second, "d3")
-	if took := time.Since(back); took < 30*time.Second {
-		t.Errorf("it took over after %v, before it could know the connections", took)
-	}
-	time.Sleep(3 * time.Second)
-
-	stopped := again.Signal(syscall.SIGTERM)
-	if code := again.Wait(15 * time.Second); code != 0 {
-		t.Errorf("the exit status is %d", code)
-	}
-	t.Logf("d3 has ended %v after the signal", time.Since(stopped))
-	if left := daemons(s.d[2]); left != "" {
-		t.Errorf("left: %s", left)
-	}
-	if got := s.d[2].ReadSysctl("net/ipv4/vs/sync_threshold"); strings.Join(strings.Fields(got), " ") != "3 50" {
-		t.Errorf("sync_threshold is %q after the stop", got)
-	}
-	time.Sleep(5 * time.Second)
-	if lost := clients.stop("cut, return and stop"); lost > 0 {
-		t.Errorf("%d connections are lost", lost)
-	}
 }
 
 // O48: what the kernel never says is in status: another sync id, a silent director, no interface; two groups with
@@ -231,74 +73,6 @@ func TestO48WhatTheKernelDoesNotSay(t *testing.T) {
 	}
 	vipds[1].Reload(pair(1, brisk, web(vipA(), "rr", 1, 1, 1)))
 	s.Eventually(10*time.Second, "the daemons are stopped", func() bool { return daemons(s.d[1]) == "" })
-}
-
-// survive = "mh": connections 0.3 s old outlive their director without any sync daemon.
-func TestSurviveMH(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	service := service(fmt.Sprintf("address = \"%v:80\"\nsurvive = \"mh\"\nlvs_method = \"DR\"\ninhibit_on_failure = true\n", vipA()), servers(1, 1, 1)...)
-	vipds := []*lab.Daemon{s.d[0].Vipd(syncing(200, "", service))}
-	s.WaitOwner(vipA(), 15*time.Second, "d1")
-	vipds = append(vipds, s.d[1].Vipd(syncing(100, "", service)))
-	for _, d := range s.d {
-		d.WaitWeights(10*time.Second, tcp(vipA()), weights(1, 1, 1))
-		s.Eventually(15*time.Second, d.Name+" takes packets in the midst", func() bool { return d.ReadSysctl("net/ipv4/vs/sloppy_tcp") == "1" })
-		if got := d.Exec("ipvsadm", "-Sn"); !strings.Contains(got, "-s mh -b mh-port") {
-			t.Errorf("the service of %s is %s", d.Name, got)
-		}
-	}
-	clients := s.talkers(at(vipA(), 80), 100, 50*time.Millisecond, 2*time.Second)
-	clients.start()
-	time.Sleep(300 * time.Millisecond)
-	s.d[0].PortDown(0)
-	s.WaitOwner(vipA(), 10*time.Second, "d2")
-	time.Sleep(5 * time.Second)
-	if lost := clients.stop("link cut, survive = mh"); lost > 0 {
-		t.Errorf("%d connections are lost", lost)
-	}
-	vipds[1].Stop(10 * time.Second)
-	if got := s.d[1].ReadSysctl("net/ipv4/vs/sloppy_tcp"); got != "0" {
-		t.Errorf("sloppy_tcp is %q after the stop", got)
-	}
-}
-
-// A planned stop, with resets held back at the new director: connections younger than the sync buffer survive, too,
-// because the old director goes on telling. This kernel has no nftables for IP: a rule of iptables stands for that of
-// shield (whose own rules are tested where there is nftables), and status says that it is missing.
-func TestShieldedStop(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	const global = "lvs_sync_daemon = \"eth0 A\"\nshield = true"
-	service := web(vipA(), "rr", 1, 1, 1)
-	vipds := []*lab.Daemon{s.d[0].Vipd(syncing(200, global, service))}
-	s.WaitOwner(vipA(), 15*time.Second, "d1")
-	vipds = append(vipds, s.d[1].Vipd(syncing(100, global, service)))
-	for _, d := range s.d {
-		d.WaitWeights(10*time.Second, tcp(vipA()), weights(1, 1, 1))
-	}
-	s.Eventually(15*time.Second, "d2 says that it cannot shield", func() bool {
-		st, err := vipds[1].Ctl("status")
-		return err == nil && strings.Contains(st, "shield: resets cannot be held back after a takeover: ") && strings.Contains(st, "the kernel has no nftables")
-	})
-	s.Eventually(15*time.Second, "d1 has heard d2", func() bool {
-		st, err := vipds[0].Ctl("status")
-		return err == nil && strings.Contains(st, "heard")
-	})
-	rule := fmt.Sprintf("OUTPUT -p tcp --tcp-flags RST RST -s %v -j DROP", vipA())
-	s.d[1].Sh("iptables-legacy -A " + rule)
-	clients := s.talkers(at(vipA(), 80), 40, 50*time.Millisecond)
-	clients.start()
-	time.Sleep(300 * time.Millisecond)
-	vipds[0].Signal(syscall.SIGTERM)
-	s.WaitOwner(vipA(), 10*time.Second, "d2")
-	time.Sleep(3 * time.Second)
-	s.d[1].Sh("iptables-legacy -D " + rule)
-	vipds[0].Wait(15 * time.Second)
-	time.Sleep(3 * time.Second)
-	if lost := clients.stop("planned stop, 0.3 s old, resets held back"); lost > 0 {
-		t.Errorf("%d connections are lost", lost)
-	}
 }
 
 // O47: timeouts are applied at start and reload, 0 keeps, status shows those in force, and what others change is put
