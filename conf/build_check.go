@@ -21,6 +21,9 @@ type checkKind struct {
 	tcp    bool  // over TCP: check_path applies
 }
 
+// quickRetry is the default of delay_if_refused where the file says nothing of retries.
+const quickRetry = 50 * time.Millisecond
+
 // reach is what a kind of check connects to.
 type reach int
 
@@ -105,21 +108,31 @@ func timing(kind checkKind, c, r, v *values, k *Check) {
 	k.ConnectTimeout, _ = duration("connect_timeout")
 	k.DelayLoop, _ = duration("delay_loop")
 	given := false
-	if k.DelayBeforeRetry, given = duration("delay_before_retry"); !given {
-		if k.DelayBeforeRetry = kind.pause; k.DelayBeforeRetry == 0 {
-			k.DelayBeforeRetry = k.DelayLoop
-		}
-	}
 	if k.Warmup, given = duration("warmup"); !given {
 		k.Warmup = k.DelayLoop
 	}
 	fall, retry := inherit("fall", c, r, v), inherit("retry", c, r, v)
 	k.Fall, k.Rise = fall.num("fall"), inherit("rise", c, r, v).num("rise")
+	k.DelayIfRefused = quickRetry
 	switch {
 	case retry.has("retry"):
 		k.Retry = retry.num("retry")
 	case !fall.has("fall"):
 		k.Retry = kind.retry
+	}
+	if k.DelayBeforeRetry, given = duration("delay_before_retry"); !given {
+		if k.DelayBeforeRetry = kind.pause; k.DelayBeforeRetry == 0 || k.DelayBeforeRetry > k.DelayLoop {
+			k.DelayBeforeRetry = k.DelayLoop
+		}
+	}
+	if given || retry.has("retry") || fall.has("fall") {
+		k.DelayIfRefused = k.DelayBeforeRetry // as the file has it
+	}
+	if quick, own := duration("delay_if_refused"); own {
+		k.DelayIfRefused = quick
+	}
+	if kind.reach != toPort {
+		k.DelayIfRefused = k.DelayBeforeRetry // nobody refuses
 	}
 }
 

@@ -40,7 +40,7 @@ func withoutConnect() []*key {
 	out := []*key{}
 	for _, k := range checkKeys() {
 		switch {
-		case strings.HasPrefix(k.name, "connect_"), strings.HasPrefix(k.name, "bind"), k.name == "fwmark":
+		case strings.HasPrefix(k.name, "connect_"), strings.HasPrefix(k.name, "bind"), k.name == "fwmark", k.name == "delay_if_refused":
 		default:
 			out = append(out, k)
 		}
@@ -62,7 +62,7 @@ const fileLook = time.Second
 // trackedFile settles what is special to FILE_CHECK.
 func (b *builder) trackedFile(c, _, _ *values, k *Check) {
 	k.Retry, k.Fall, k.Rise, k.Alpha = 0, 1, 1, false
-	k.DelayLoop, k.ConnectTimeout, k.DelayBeforeRetry, k.Warmup = fileLook, fileLook, 0, 0
+	k.DelayLoop, k.ConnectTimeout, k.DelayBeforeRetry, k.DelayIfRefused, k.Warmup = fileLook, fileLook, 0, 0, 0
 	k.Dynamic, k.File = get[bool](c, "dynamic"), get[string](c, "track_file")
 	if !c.has("track_file") {
 		return

@@ -181,10 +181,10 @@ var (
 	}
 )
 
-// withoutPorts drops the keys of ports.
+// withoutPorts drops the keys of ports and of what listens there.
 func withoutPorts(keys []*key) (out []*key) {
 	for _, k := range keys {
-		if k.name != "connect_port" && k.name != "bind_port" {
+		if k.name != "connect_port" && k.name != "bind_port" && k.name != "delay_if_refused" {
 			out = append(out, k)
 		}
 	}

@@ -16,7 +16,8 @@ type Check struct {
 	ConnectTimeout   time.Duration  // 5 s: also the overall deadline of one attempt
 	DelayLoop        time.Duration  // 5 s (keepalived: 60 s), from "100ms"
 	Retry            int            // 1; 0 with fall
-	DelayBeforeRetry time.Duration  // 1 s; HTTP_GET and SSL_GET 3 s
+	DelayBeforeRetry time.Duration  // 1 s; HTTP_GET and SSL_GET 3 s; at most DelayLoop
+	DelayIfRefused   time.Duration  // the same after a refused connection: 50 ms where the file says nothing of retries
 	Fall             int            // 1: failures in a row, each with its retries, that take a server down
 	Rise             int            // 1: successes in a row that bring one back
 	Warmup           time.Duration  // first check at a random time in 0..Warmup; = DelayLoop when unset

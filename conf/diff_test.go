@@ -199,7 +199,7 @@ real_server = [{ address = "10.0.0.21" }]
 `
 	const want = `vrrp_script chk changed: interval 1s -> 500ms, timeout 1s -> 500ms
 vrrp_instance VI_1 changed: priority 100 -> 150, virtual_ipaddress +203.0.113.13/32 dev eth1 -203.0.113.11/32 dev eth0, authentication.auth_pass changed
-virtual_server tcp 203.0.113.10:80 changed: real_server 10.0.0.21:80 (weight 1 -> 5, TCP_CHECK (retry 1 -> 3)), real_server 10.0.0.23:80 added, real_server 10.0.0.22:80 removed
+virtual_server tcp 203.0.113.10:80 changed: real_server 10.0.0.21:80 (weight 1 -> 5, TCP_CHECK (retry 1 -> 3, delay_if_refused 50ms -> 1s)), real_server 10.0.0.23:80 added, real_server 10.0.0.22:80 removed
 virtual_server tcp 203.0.113.10:443 added
 vrrp_instance VI_2 removed
 `

@@ -402,6 +402,11 @@ func randomServer(r *rapid.T, c *Config, i int) VirtualServer {
 			}
 		}
 		randomChecks(r, &rs, netip.AddrPortFrom(host(200), port), c.TrackFiles)
+		for j := range rs.Checks {
+			if k := &rs.Checks[j]; slices.Contains([]string{"PING_CHECK", "MISC_CHECK", "FILE_CHECK"}, k.Kind) {
+				k.DelayIfRefused = k.DelayBeforeRetry
+			}
+		}
 		vs.RealServers = append(vs.RealServers, rs)
 	}
 	return vs
@@ -455,7 +460,7 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	k := Check{
 		Kind: kind, Target: target, ConnectTimeout: duration(r, 10*time.Millisecond, time.Hour, time.Millisecond), DelayLoop: duration(r, 100*time.Millisecond, 24*time.Hour, time.Millisecond),
 		Retry: number(r, 0, 1000), Fall: number(r, 1, 1000), Rise: number(r, 1, 1000), Alpha: coin(r), LogAllFailures: coin(r),
-		FWMark: rapid.Uint32().Draw(r, "mark"), DelayBeforeRetry: duration(r, 0, time.Hour, time.Millisecond), Warmup: duration(r, 0, 24*time.Hour, time.Millisecond),
+		FWMark: rapid.Uint32().Draw(r, "mark"), DelayBeforeRetry: duration(r, 0, time.Hour, time.Millisecond), DelayIfRefused: duration(r, 0, time.Hour, time.Millisecond), Warmup: duration(r, 0, 24*time.Hour, time.Millisecond),
 	}
 	if coin(r) {
 		k.Bind = netip.AddrPortFrom(target.Addr().Next(), uint16(number(r, 0, 65535)))

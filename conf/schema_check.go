@@ -18,15 +18,17 @@ func timingKeys(from string) []*key {
 	connect, connectText := def(5*time.Second, from)
 	one, oneText := def(1, from)
 	off, offText := def(false, from)
-	differs, ours := "", ""
+	differs, ours, soon, at := "", "", "", ""
 	if from == "" {
+		soon, at = "keepalived's may be longer than delay_loop.", "keepalived waits delay_before_retry."
 		differs, ours = "keepalived checks once a minute (60).", "keepalived has only retry; there one success is enough."
 	}
 	return []*key{
 		{name: "delay_loop", kind: timeKind, min: int64(100 * time.Millisecond), max: day, def: delayLoop, defText: delayText, differs: differs, doc: "Time from one check to the next."},
 		{name: "connect_timeout", kind: timeKind, min: int64(10 * time.Millisecond), max: hour, def: connect, defText: connectText, doc: "How long one attempt of a check may take, from connecting to the last byte that is needed."},
 		{name: "retry", aliases: []string{"nb_get_retry"}, kind: intKind, min: 0, max: 1000, defText: or(from, "1, DNS_CHECK 3; with fall 0"), doc: "Further attempts, soon after one that failed, before that counts as a failure of a server that was up."},
-		{name: "delay_before_retry", kind: timeKind, max: hour, defText: or(from, "1; HTTP_GET and SSL_GET 3; DNS_CHECK delay_loop"), doc: "Time between those attempts."},
+		{name: "delay_before_retry", kind: timeKind, max: hour, defText: or(from, "1; HTTP_GET and SSL_GET 3; DNS_CHECK delay_loop; at most delay_loop"), differs: soon, doc: "Time between those attempts."},
+		{name: "delay_if_refused", kind: timeKind, max: hour, defText: or(from, "0.05; where retry, delay_before_retry or fall is given, delay_before_retry"), differs: at, doc: "The same after a connection that was refused: it is certain that nobody serves there, and waiting tells no more."},
 		{name: "fall", kind: intKind, min: 1, max: 1000, def: one, defText: oneText, doc: "How many checks in a row must fail, each with its retries and one delay_loop after the other, before a server that was up counts as down.", differs: ours},
 		{name: "rise", kind: intKind, min: 1, max: 1000, def: one, defText: oneText, doc: "How many checks in a row must pass before a server that was down counts as up. At the start one is enough, but for alpha.", differs: ours},
 		{name: "alpha", kind: boolKind, def: off, defText: offText, doc: "At the start, and when it is new, a server is down until the check has passed (rise times). Without it a new server takes connections until the check fails."},

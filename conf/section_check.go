@@ -56,6 +56,7 @@ func (k Check) timing() []setting {
 		{"delay_loop", k.DelayLoop},
 		{"retry", k.Retry},
 		{"delay_before_retry", k.DelayBeforeRetry},
+		{"delay_if_refused", k.DelayIfRefused},
 		{"fall", k.Fall},
 		{"rise", k.Rise},
 		{"warmup", k.Warmup},

@@ -21,6 +21,9 @@ type Result struct {
 	// descriptors, no local ports, no memory). OK is then without meaning: the
 	// result raises an alarm and changes no verdict.
 	LocalFault bool
+	// Refused says that the server's machine answered at once that nobody serves
+	// there: nothing was lost on the way, and waiting tells no more.
+	Refused bool
 	// Weighting is what a result that is OK does to the weight of the server.
 	Weighting Weighting
 }

@@ -82,7 +82,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	}
 	latency := time.Since(start)
 	if err != nil {
-		return healthcheck.Result{Detail: err.Error(), Latency: latency, LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: err.Error(), Latency: latency, LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	return healthcheck.Result{OK: true, Detail: detail, Latency: latency}
 }

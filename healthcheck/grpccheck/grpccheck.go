@@ -45,7 +45,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	start := time.Now()
 	detail, err := c.ask(ctx, start)
 	if err != nil {
-		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	return healthcheck.Result{OK: true, Detail: healthcheck.OneLine(detail), Latency: time.Since(start)}
 }

@@ -87,7 +87,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	for range count {
 		var err error
 		if detail, err = c.url(ctx, c.next); err != nil {
-			r := healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+			r := healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 			c.sound = c.sound && r.LocalFault
 			return r
 		}

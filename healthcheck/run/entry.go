@@ -116,11 +116,19 @@ func (e *entry) reschedule(now time.Time) {
 	}
 	e.due = e.slot
 	if e.tracker.Retrying() {
-		e.due = now.Add(e.job.DelayBeforeRetry)
+		e.due = now.Add(e.pause())
 	}
 	if e.again {
 		e.due, e.again = now, false
 	}
+}
+
+// pause is the time until a retry.
+func (e *entry) pause() time.Duration {
+	if e.result.Refused {
+		return e.job.DelayIfRefused
+	}
+	return e.job.DelayBeforeRetry
 }
 
 // alarmAt is the alarm that holds at the given time; "" is none.
@@ -138,7 +146,7 @@ func (e *entry) alarmAt(now time.Time) string {
 func (e *entry) staleAfter() time.Duration {
 	every := e.job.Interval
 	if e.tracker.Retrying() {
-		every = max(every, e.job.DelayBeforeRetry)
+		every = max(every, e.pause())
 	}
 	limit := 3 * (every + e.job.Timeout)
 	if e.runs == 0 {

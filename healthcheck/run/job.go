@@ -23,6 +23,7 @@ type Job struct {
 
 	healthcheck.Limits               // retry, fall and rise
 	DelayBeforeRetry   time.Duration // from the end of a failed attempt to the retry
+	DelayIfRefused     time.Duration // the same after one that was refused (Result.Refused)
 	Warmup             time.Duration // the first attempt comes at a random time in 0..Warmup
 
 	// Inherit is the verdict shown for a new key until the results of its own

@@ -176,6 +176,37 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// TestRetryOfRefused: after an attempt that was refused the retry comes after
+// DelayIfRefused, after any other one after DelayBeforeRetry, and the cadence stays.
+func TestRetryOfRefused(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+		f := good()
+		j := job("x", f)
+		j.Retry, j.DelayBeforeRetry, j.DelayIfRefused = 2, 300*time.Millisecond, 50*time.Millisecond
+		configure(t, s, j)
+		pass(500 * time.Millisecond)
+		f.set(healthcheck.Result{Detail: "refused", Refused: true})
+		pass(520 * time.Millisecond) // at 1.02 s: refused at 1.0
+		f.set(healthcheck.Result{Detail: "broken"})
+		pass(230 * time.Millisecond) // at 1.25 s: failed at 1.05
+		if st := s.Snapshot()["x"]; !st.Healthy || st.Failures != 2 {
+			t.Errorf("after 1 + 1 failures: %+v", st)
+		}
+		pass(200 * time.Millisecond) // failed at 1.35 s
+		if st := s.Snapshot()["x"]; st.Healthy || st.Failures != 3 {
+			t.Errorf("after 1 + 2 failures: %+v", st)
+		}
+		pass(1000 * time.Millisecond)
+		want := []time.Duration{0, 1000, 1050, 1350, 2000}
+		for i := range want {
+			want[i] *= time.Millisecond
+		}
+		if got := offsets(f); !slices.Equal(got, want) {
+			t.Errorf("starts at %v, want %v", got, want)
+		}
+	})
+}
+
 // TestBoundAndLanes: with few places, servers that hang wait for each other
 // and not the servers that answer for them.
 func TestBoundAndLanes(t *testing.T) {

@@ -65,13 +65,13 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	start := time.Now()
 	conn, err := connect.Dial(ctx, c.cfg.Target, c.cfg.Source)
 	if err != nil {
-		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	defer conn.Close()
 	greeting, err := c.converse(ctx, start, conn)
 	latency := time.Since(start)
 	if err != nil {
-		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: latency, LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: healthcheck.OneLine(err.Error()), Latency: latency, LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	goodbye(ctx, conn)
 	return healthcheck.Result{OK: true, Detail: healthcheck.OneLine(greeting + "; HELO answered 250"), Latency: latency}

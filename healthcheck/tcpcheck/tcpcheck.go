@@ -40,7 +40,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	conn, err := connect.Dial(ctx, c.cfg.Target, c.cfg.Source)
 	latency := time.Since(start)
 	if err != nil {
-		return healthcheck.Result{Detail: err.Error(), Latency: latency, LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: err.Error(), Latency: latency, LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	defer conn.Close()
 	if c.cfg.Send == "" && c.expect == nil {
@@ -48,7 +48,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	}
 	detail, err := c.talk(ctx, start, conn)
 	if err != nil {
-		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	return healthcheck.Result{OK: true, Detail: detail, Latency: time.Since(start)}
 }

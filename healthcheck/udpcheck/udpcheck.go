@@ -80,7 +80,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 	start := time.Now()
 	detail, err := c.ask(ctx, start)
 	if err != nil {
-		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err)}
+		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	return healthcheck.Result{OK: true, Detail: detail, Latency: time.Since(start)}
 }

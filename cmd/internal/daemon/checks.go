@@ -106,7 +106,7 @@ func (m *machine) job(service serviceID, server *conf.RealServer, c *conf.Check,
 	return run.Job{
 		Key: key, Checker: checker, Interval: c.DelayLoop, Timeout: limit(c),
 		Limits:           healthcheck.Limits{Retry: c.Retry, Fall: c.Fall, Rise: c.Rise},
-		DelayBeforeRetry: c.DelayBeforeRetry, Warmup: c.Warmup, Inherit: inherit, LogFailures: c.LogAllFailures,
+		DelayBeforeRetry: c.DelayBeforeRetry, DelayIfRefused: c.DelayIfRefused, Warmup: c.Warmup, Inherit: inherit, LogFailures: c.LogAllFailures,
 		Fields: []zap.Field{
 			zap.String("service", service.String()), zap.Stringer("dest", server.Address), zap.String("check", c.Kind),
 		},

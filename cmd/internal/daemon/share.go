@@ -26,7 +26,7 @@ type shared struct {
 type variant struct {
 	key             string
 	interval, limit time.Duration
-	pause           time.Duration
+	pause, quick    time.Duration
 	limits          healthcheck.Limits
 	inherit         healthcheck.Verdict
 }
@@ -37,7 +37,7 @@ func newShared(running map[string]run.Status) *shared {
 
 // add takes the check of a server and returns the key under which it runs.
 func (s *shared) add(j run.Job) string {
-	v := variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.Limits, j.Inherit}
+	v := variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.DelayIfRefused, j.Limits, j.Inherit}
 	if known, ok := s.running[j.Key]; ok && known.Known && !known.Inherited {
 		v.inherit = healthcheck.Unknown // what it starts from is no longer of interest
 	}

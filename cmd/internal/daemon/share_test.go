@@ -52,6 +52,7 @@ func TestChecksThatDifferAreNotShared(t *testing.T) {
 		"delay_loop":         func(c *conf.Check) { c.DelayLoop *= 2 },
 		"connect_timeout":    func(c *conf.Check) { c.ConnectTimeout *= 2 },
 		"delay_before_retry": func(c *conf.Check) { c.DelayBeforeRetry += time.Second },
+		"delay_if_refused":   func(c *conf.Check) { c.DelayIfRefused += time.Second },
 		"retry":              func(c *conf.Check) { c.Retry++ },
 		"fall":               func(c *conf.Check) { c.Fall = 2 },
 		"rise":               func(c *conf.Check) { c.Rise = 2 },

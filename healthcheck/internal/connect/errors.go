@@ -47,6 +47,10 @@ func cause(err error) syscall.Errno {
 	return errno
 }
 
+// IsRefused says whether err is the answer of the server's machine that nobody
+// serves there.
+func IsRefused(err error) bool { return errors.Is(err, unix.ECONNREFUSED) }
+
 // scarce says whether errno means that this machine ran out of something.
 func scarce(errno error) bool {
 	switch errno {
