@@ -43,6 +43,7 @@ func MainHost(m *testing.M) { os.Exit(withVipd(m.Run)) }
 
 // withVipd runs fn with VIPD_BIN set.
 func withVipd(fn func() int) int {
+	serveHTTP()
 	if os.Getenv(uml.EnvVipd) != "" {
 		return fn()
 	}
