@@ -13,6 +13,6 @@ import (
 
 // TestMain builds vipd once for all cases.
 func TestMain(m *testing.M) {
-	lab.InParallel(8)
+	lab.InParallel(12)
 	lab.MainHost(m)
 }
