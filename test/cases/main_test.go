@@ -13,6 +13,6 @@ import (
 
 // TestMain builds vipd once for all cases.
 func TestMain(m *testing.M) {
-	lab.InParallel(12)
+	lab.InParallel(10)
 	lab.MainHost(m)
 }

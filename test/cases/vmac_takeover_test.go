@@ -13,7 +13,7 @@ type vmacTakeover struct {
 	first    lab.Advert    // of the new master
 	second   lab.Advert    // the one after it
 	announce time.Duration // from the first advert to the first announcement
-	heard    time.Duration // from the first advert to the client's first reply from the new master
+	heard    time.Duration // from the client's first question after the first advert to its first reply from the new master
 	outage   time.Duration // of the client
 }
 
@@ -45,8 +45,11 @@ func (s *vmacSite) believed(what string, to *lab.Node, at time.Time, pings map[s
 		k.outage, _ = lab.Outage(probes)
 		reply, _ := answerOf(probes, to, at)
 		k.heard = reply.Got.Sub(k.first.At)
+		if i := slices.IndexFunc(probes, func(p lab.Probe) bool { return p.Sent.After(k.first.At) }); i >= 0 {
+			k.heard = reply.Got.Sub(probes[i].Sent) // a client that stands still asks nothing
+		}
 		if mine := to == s.d1 && s.v1 != nil || to == s.d2 && s.v2 != nil; mine && max(k.heard, k.announce) > quick/2 && k.second.At.Sub(k.first.At) < quick/4 { // else it was the machine that stood still
-			s.t.Errorf("%s: %s: announced %v after the first advert, and the client hears of %s %v after it: not at once, the next advert came after %v", what, f.name, k.announce, to.Name, k.heard, k.second.At.Sub(k.first.At))
+			s.t.Errorf("%s: %s: announced %v after the first advert, and the client hears of %s %v after its question: not at once, the next advert came after %v", what, f.name, k.announce, to.Name, k.heard, k.second.At.Sub(k.first.At))
 		}
 		s.t.Logf("%s: %s: first advert to announcement %v, to the client's reply %v; outage %v", what, f.name, k.announce, k.heard, k.outage)
 		out[f.name] = k

@@ -27,10 +27,10 @@ type way struct {
 	ipv6   bool
 }
 
-// shareTests are services on ports from 9600: 600 connections under DR and IPv4. With VIPD_LONG=1 they are 10,000, in
+// shareTests are services on ports from 9600: 240 connections under DR and IPv4. With VIPD_LONG=1 they are 10,000, in
 // every way, and one client with persistence in each.
 func shareTests() []serviceTest {
-	ways, n := []way{{"DR", false}}, 600
+	ways, n := []way{{"DR", false}}, 240
 	if os.Getenv("VIPD_LONG") == "1" {
 		ways, n = nil, 10_000
 		for _, method := range []string{"DR", "NAT", "TUN", "TUN type gue port 6080", "TUN type gre"} {
@@ -52,7 +52,7 @@ func shareTests() []serviceTest {
 			add("shares under "+c.scheduler, w, w.config(port, c.scheduler, "", c.weights...),
 				func(t *testing.T, s *site, port uint16) { c.test(t, s, port, n) })
 		}
-		if n > 600 {
+		if n > 240 {
 			add("persistence", w, w.config(port, "rr", "persistence_timeout = 60\n", 1, 1, 1), w.testPersistence)
 		}
 	}

@@ -35,6 +35,9 @@ func split(exe string, args []string, n int) ([]*shard, error) {
 	if n = min(n, runtime.NumCPU()); n < 2 || len(outputDirs()) > len(testLog()) {
 		return whole, nil
 	}
+	if flagValue("test.parallel") == "1" {
+		return whole, nil // one at a time, as measurements are made
+	}
 	for _, name := range []string{"test.bench", "test.fuzz", "test.list"} {
 		if flagValue(name) != "" {
 			return whole, nil
