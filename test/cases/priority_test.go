@@ -101,9 +101,10 @@ func TestPriority(t *testing.T) {
 	heard("0 0 0 Max realtime timeout unlimited unlimited us")
 	d1.LinkUp(0)
 	v.Reload(conf(""))
-	l.Eventually(3*time.Second, "every thread is as usual", func() bool {
+	usual := threads(t, os.Getpid())[0].nice // whoever runs the tests may have been nice
+	l.Eventually(10*time.Second, "every thread is as usual", func() bool {
 		list := threads(t, v.Pid())
-		return count(list, func(s scheduled) bool { return !realTime(s) && s.nice == 0 && s.cpus > 1 }) == len(list)
+		return count(list, func(s scheduled) bool { return !realTime(s) && s.nice == usual && s.cpus > 1 }) == len(list)
 	})
 }
 
