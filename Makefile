@@ -17,8 +17,9 @@ RACE     = $(filter-out $(PURE),$(PRODUCT))
 # What counts allocations does so without the race detector, too: these tests, of these packages.
 COUNTING = $(filter-out $(PURE),$(sort $(shell grep -rl AllocsPerRun --include='*_test.go' . | xargs -r -n1 dirname)))
 COUNTS   = $(shell find $(COUNTING) -maxdepth 1 -name '*_test.go' | xargs -r awk -F'[^A-Za-z0-9_]+' '/^func Test/ { name = $$2 } /AllocsPerRun/ { print name }' | sort -u | paste -sd'|')
-# Whatever uses a site of namespaces, the longest first.
-LONGEST  = ./test/cases ./test/kernel
+# Whatever uses a site of namespaces, the longest first, then those that wait most:
+# they leave the processors to the user-mode kernels of test/kernel.
+LONGEST  = ./test/cases ./test/kernel ./test/interop ./test/acceptance
 LAB      = $(LONGEST) $(filter-out $(LONGEST),$(sort $(UML) $(shell find ./test -name '*_test.go' -printf '%h\n')))
 
 export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
