@@ -47,15 +47,15 @@ func (m *Manager) pass() {
 	defer m.turn.Unlock()
 	now := time.Now()
 	m.mu.Lock()
-	cfg, released := m.cfg, m.released
+	cfg, rest := m.cfg, m.released || !m.told
 	m.mu.Unlock()
 	switch {
-	case released:
+	case rest:
 	case cfg == nil:
 		err := m.withdraw()
 		m.mu.Lock()
 		if m.stuck = err; err == nil {
-			m.told = nil
+			m.said = nil
 		}
 		m.mu.Unlock()
 		m.tell(now)

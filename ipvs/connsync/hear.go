@@ -54,8 +54,8 @@ func (m *Manager) heard(from netip.Addr, message ipvs.SyncMessage) {
 // tell logs what has become wrong, and what is right again.
 func (m *Manager) tell(now time.Time) {
 	m.mu.Lock()
-	before, problems := m.told, m.problems(now)
-	m.told = problems
+	before, problems := m.said, m.problems(now)
+	m.said = problems
 	m.mu.Unlock()
 	for _, p := range problems {
 		if !slices.Contains(before, p) {

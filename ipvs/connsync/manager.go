@@ -74,13 +74,14 @@ type Manager struct {
 	left  []ipvs.Daemon
 
 	mu       sync.Mutex // guards what follows
+	told     bool       // Configure was called: until then what a crash left stays
 	cfg      *Config
 	lead     bool
 	spare    map[ipvs.Role]time.Time // since when a daemon runs for the last words alone
 	released bool
 	ear      hearing
 	status   Status
-	told     []string // problems, as last logged
+	said     []string // problems, as last logged
 	failed   map[ipvs.Role]error
 	readErr  error
 	stuck    error // why daemons that are not wanted stay
@@ -100,7 +101,7 @@ func (m *Manager) Configure(cfg *Config) {
 		c.Daemon = c.Daemon.Normal()
 		cfg = &c
 	}
-	m.cfg = cfg
+	m.cfg, m.told = cfg, true
 	m.mu.Unlock()
 	m.again()
 }
@@ -188,7 +189,7 @@ func (m *Manager) Run(ctx context.Context) error {
 func (m *Manager) idle() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.released || m.cfg == nil && m.stuck == nil
+	return m.released || !m.told || m.cfg == nil && m.stuck == nil
 }
 
 // Release stops the daemons that are vipd's. A master that has news to tell, and somebody who hears it, is given the

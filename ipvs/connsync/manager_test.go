@@ -151,6 +151,8 @@ func run(t *testing.T, left []ipvs.Daemon, recorded bool, test func(t *testing.T
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
+		synctest.Wait() // it runs before it is told what is wanted
+		r.expect(t, "nothing wanted yet", "")
 		test(t, r)
 		cancel()
 		if err := <-done; err != nil {
