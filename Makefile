@@ -26,7 +26,7 @@ export VIPD_BIN := $(CURDIR)/$(BIN)/vipd
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := build
-.PHONY: build vipd setup lint test unit race labs fuzz bench bench-vrrp demo lab install clean help
+.PHONY: build vipd setup lint test unit race labs fuzz bench bench-vrrp bench-ipvs demo lab install clean help
 
 build: ## build the static binary bin/vipd
 	@mkdir -p $(BIN)
@@ -86,8 +86,12 @@ bench: ## all benchmarks, once
 	$(GO) test -run '^$$' -bench . -benchmem $(PRODUCT)
 
 bench-vrrp: setup build ## vipd beside the installed keepalived, in 4 minutes; writes docs/bench-vrrp.md
-	@$(GO) build -o $(BIN)/bench-vrrp ./test/bench
+	@$(GO) build -o $(BIN)/bench-vrrp ./test/bench/vrrp
 	$(BIN)/bench-vrrp -page docs/bench-vrrp.md
+
+bench-ipvs: setup build ## the same of services and checks, in 5 minutes; writes docs/bench-ipvs.md
+	@$(GO) build -o $(BIN)/bench-ipvs ./test/bench/ipvs
+	$(BIN)/bench-ipvs -page docs/bench-ipvs.md
 
 demo: setup build ## two directors, three servers, take-overs, in 90 s on a real kernel
 	$(GO) run ./test/demo

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -17,66 +17,72 @@ import (
 	"vipd/test/lab"
 )
 
-// report collects what was measured.
-type report struct {
-	only     string
-	began    time.Time
-	load     string // of the machine at the start
-	sections []*table
+// Report collects what was measured.
+type Report struct {
+	program *Program
+	only    string
+	began   time.Time
+	load    string // of the machine at the start
+	tables  []*Table
 }
 
-// table is what one section measured, a line each.
-type table struct {
-	title, about string
-	rows         []*row
+// Table is what one section measured, a line each.
+type Table struct {
+	Title, About string // About says how it was measured
+	Rows         []*Row
 }
 
-// row is one figure of both daemons.
-type row struct {
-	what, vipd, keepalived string
-	target                 string // "" where nothing was promised
-	ok                     bool
+// Row is one figure of both daemons.
+type Row struct {
+	What, Vipd, Keepalived string
+	Target                 string // "" where nothing was promised
+	OK                     bool
 }
 
-func newReport(only string) *report {
-	return &report{only: only, began: time.Now(), load: loadAverage()}
+func newReport(p *Program, only string) *Report {
+	return &Report{program: p, only: only, began: time.Now(), load: loadAverage()}
 }
 
-// table begins a section. about says how it was measured.
-func (r *report) table(title, about string) *table {
-	t := &table{title: title, about: about}
-	r.sections = append(r.sections, t)
+// Table begins a section. about says how it was measured.
+func (r *Report) Table(title, about string) *Table {
+	t := &Table{Title: title, About: about}
+	r.tables = append(r.tables, t)
 	return t
 }
 
-// add adds a line, and prints it at once: a run takes minutes.
-func (t *table) add(what, vipd, keepalived string) *row {
-	w := &row{what: what, vipd: vipd, keepalived: keepalived}
-	t.rows = append(t.rows, w)
+// Add adds a line, and prints it at once: a run takes minutes.
+func (t *Table) Add(what, vipd, keepalived string) *Row {
+	w := &Row{What: what, Vipd: vipd, Keepalived: keepalived}
+	t.Rows = append(t.Rows, w)
 	fmt.Printf("  %s: vipd %s, keepalived %s\n", what, vipd, keepalived)
 	return w
 }
 
-// want sets the target of the line.
-func (w *row) want(target string, ok bool) { w.target, w.ok = target, ok }
+// Both adds a line with the medians, and the worst, of both.
+func (t *Table) Both(what string, s map[string]Series) *Row {
+	return t.Add(what, s[Vipd].Spread(), s[Keepalived].Spread())
+}
 
-func (w *row) verdict() string {
+// Want sets the target of the line.
+func (w *Row) Want(target string, ok bool) { w.Target, w.OK = target, ok }
+
+func (w *Row) verdict() string {
 	switch {
-	case w.target == "":
+	case w.Target == "":
 		return ""
-	case w.ok:
+	case w.OK:
 		return "PASS"
 	}
 	return "MISS"
 }
 
 // targets counts all targets and those missed.
-func (r *report) targets() (all, missed int) {
-	for _, t := range r.sections {
-		for _, w := range t.rows {
-			if w.target != "" {
+func (r *Report) targets() (all, missed int) {
+	for _, t := range r.tables {
+		for _, w := range t.Rows {
+			if w.Target != "" {
 				all++
-				if !w.ok {
+				if !w.OK {
 					missed++
 				}
 			}
@@ -85,13 +91,13 @@ func (r *report) targets() (all, missed int) {
 	return all, missed
 }
 
-func (r *report) print(w io.Writer) {
-	for _, t := range r.sections {
-		fmt.Fprintf(w, "\n%s\n", t.title)
+func (r *Report) print(w io.Writer) {
+	for _, t := range r.tables {
+		fmt.Fprintf(w, "\n%s\n", t.Title)
 		tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(tw, "  \tvipd\tkeepalived\ttarget for vipd\t")
-		for _, l := range t.rows {
-			fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", l.what, l.vipd, l.keepalived, l.target, l.verdict())
+		for _, l := range t.Rows {
+			fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%s\n", l.What, l.Vipd, l.Keepalived, l.Target, l.verdict())
 		}
 		tw.Flush()
 	}
@@ -104,21 +110,19 @@ func (r *report) print(w io.Writer) {
 }
 
 // write writes the report as a page.
-func (r *report) write(file string) error {
+func (r *Report) write(file string) error {
 	var b strings.Builder
-	b.WriteString("# vipd and keepalived, measured side by side\n\n")
-	b.WriteString("This page was written by `make bench-vrrp`: both daemons in one run, on one machine, by the same instruments.\n")
-	b.WriteString("Times are taken from packets with the kernel's time stamps, in network namespaces joined by a learning bridge; costs\nare the kernel's accounts of all threads and processes of a daemon.\n\n")
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n", r.program.Title, r.program.About)
 	for _, f := range r.facts() {
 		fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 	}
 	all, missed := r.targets()
 	fmt.Fprintf(&b, "\n%d of %d targets were reached. The program ends with an error when one is missed.\n", all-missed, all)
-	for _, t := range r.sections {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", t.title, t.about)
+	for _, t := range r.tables {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", t.Title, t.About)
 		b.WriteString("| | vipd | keepalived | target for vipd | |\n| --- | --- | --- | --- | --- |\n")
-		for _, l := range t.rows {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.what, l.vipd, l.keepalived, l.target, l.verdict())
+		for _, l := range t.Rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.What, l.Vipd, l.Keepalived, l.Target, l.verdict())
 		}
 	}
 	if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
@@ -128,7 +132,7 @@ func (r *report) write(file string) error {
 }
 
 // facts describe the machine and the run.
-func (r *report) facts() [][2]string {
+func (r *Report) facts() [][2]string {
 	var u unix.Utsname
 	release := "unknown"
 	if unix.Uname(&u) == nil {
@@ -144,7 +148,7 @@ func (r *report) facts() [][2]string {
 		only = " -only " + r.only
 	}
 	return [][2]string{
-		{"Command", "make bench-vrrp (go run ./test/bench" + only + ")"},
+		{"Command", fmt.Sprintf("make bench-%s (go run ./test/bench/%[1]s%s)", r.program.Name, only)},
 		{"Date", fmt.Sprintf("%s, %.0f s", r.began.UTC().Format("2006-01-02 15:04 UTC"), time.Since(r.began).Seconds())},
 		{"Machine", fmt.Sprintf("%d processors, %s, Linux %s", runtime.NumCPU(), processor(), release)},
 		{"Load before the run", r.load + busy},
@@ -187,11 +191,11 @@ func vipdVersion() string {
 	return strings.TrimSpace(string(out))
 }
 
-// series is what was measured again and again.
-type series []time.Duration
+// Series is what was measured again and again.
+type Series []time.Duration
 
-// at is the value that a share of them do not exceed.
-func (s series) at(share float64) time.Duration {
+// At is the value that a share of them do not exceed.
+func (s Series) At(share float64) time.Duration {
 	if len(s) == 0 {
 		return 0
 	}
@@ -199,11 +203,14 @@ func (s series) at(share float64) time.Duration {
 	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
 }
 
-func (s series) median() time.Duration { return s.at(0.5) }
-func (s series) worst() time.Duration  { return s.at(1) }
+// Median is the value in the middle.
+func (s Series) Median() time.Duration { return s.At(0.5) }
 
-// ms shows a time in milliseconds.
-func ms(d time.Duration) string {
+// Worst is the longest.
+func (s Series) Worst() time.Duration { return s.At(1) }
+
+// MS shows a time in milliseconds.
+func MS(d time.Duration) string {
 	v := float64(d) / float64(time.Millisecond)
 	if math.Abs(v) < 20 {
 		return fmt.Sprintf("%.2f ms", v)
@@ -211,5 +218,5 @@ func ms(d time.Duration) string {
 	return fmt.Sprintf("%.0f ms", v)
 }
 
-// spread shows the median and the worst.
-func (s series) spread() string { return fmt.Sprintf("%s (worst %s)", ms(s.median()), ms(s.worst())) }
+// Spread shows the median and the worst.
+func (s Series) Spread() string { return fmt.Sprintf("%s (worst %s)", MS(s.Median()), MS(s.Worst())) }

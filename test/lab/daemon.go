@@ -31,6 +31,12 @@ func (n *Node) KeepalivedChecks(conf string) *Process {
 	return n.keepalived(conf, "-C", "-D")
 }
 
+// KeepalivedServices is KeepalivedChecks without details in its log.
+func (n *Node) KeepalivedServices(conf string) *Process {
+	n.lab.t.Helper()
+	return n.keepalived(conf, "-C")
+}
+
 func (n *Node) keepalived(conf string, args ...string) *Process {
 	n.lab.t.Helper()
 	dir := n.daemonDir("keepalived")

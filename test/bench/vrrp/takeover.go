@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"vipd/test/bench"
 	"vipd/test/lab"
 )
 
@@ -59,19 +60,19 @@ func (s *site) outage(interrupt func()) time.Duration {
 }
 
 // takeovers measures what a client sees of each kind of change.
-func takeovers(st *lab.Stage, r *report) {
-	t := r.table("Take-overs", fmt.Sprintf("A pair at version 3, %v, priorities 200 and 100; a client pings the address every millisecond. "+
+func takeovers(st *lab.Stage, r *bench.Report) {
+	t := r.Table("Take-overs", fmt.Sprintf("A pair at version 3, %v, priorities 200 and 100; a client pings the address every millisecond. "+
 		"%d trials of each kind, the two daemons in turn: median and worst. Without an answer: the longest time between two replies; of a deletion, from just before it until the address was seen again.", pairInterval, takeoverTrials))
 	sites := map[string]*site{}
-	for _, d := range daemons {
+	for _, d := range bench.Daemons {
 		sites[d] = newSite(st, d, func(priority int) lab.Instance {
 			return lab.Instance{Priority: priority, Interval: pairInterval, VIPs: []netip.Addr{lab.VIP()}}
 		})
 	}
 	down := 3*pairInterval + (256-100)*pairInterval/256
-	late, cut, stop, back, removed := map[string]series{}, map[string]series{}, map[string]series{}, map[string]series{}, map[string]series{}
+	late, cut, stop, back, removed := map[string]bench.Series{}, map[string]bench.Series{}, map[string]bench.Series{}, map[string]bench.Series{}, map[string]bench.Series{}
 	for range takeoverTrials {
-		for _, d := range daemons {
+		for _, d := range bench.Daemons {
 			s := sites[d]
 			s.settled()
 			l, c := s.cutLink(down)
@@ -92,19 +93,14 @@ func takeovers(st *lab.Stage, r *report) {
 			time.Sleep(time.Second) // far enough apart to be no fight for the address
 		}
 	}
-	t.both(fmt.Sprintf("link cut: first advert of the new master after the RFC's down timer (%v)", down), late).
-		want("median within 1 ms", late["vipd"].median().Abs() <= time.Millisecond)
-	t.both("link cut: without an answer", cut)
-	t.both("daemon stopped: without an answer", stop).
-		want("median ≤ keepalived's + 5 ms", stop["vipd"].median() <= stop["keepalived"].median()+5*time.Millisecond)
-	t.both("daemon started again: without an answer", back)
-	t.both("address deleted by hand: without an answer", removed).
-		want("median ≤ 5 ms", removed["vipd"].median() <= 5*time.Millisecond)
-}
-
-// both adds a line with the medians of both.
-func (t *table) both(what string, s map[string]series) *row {
-	return t.add(what, s["vipd"].spread(), s["keepalived"].spread())
+	t.Both(fmt.Sprintf("link cut: first advert of the new master after the RFC's down timer (%v)", down), late).
+		Want("median within 1 ms", late["vipd"].Median().Abs() <= time.Millisecond)
+	t.Both("link cut: without an answer", cut)
+	t.Both("daemon stopped: without an answer", stop).
+		Want("median ≤ keepalived's + 5 ms", stop["vipd"].Median() <= stop["keepalived"].Median()+5*time.Millisecond)
+	t.Both("daemon started again: without an answer", back)
+	t.Both("address deleted by hand: without an answer", removed).
+		Want("median ≤ 5 ms", removed["vipd"].Median() <= 5*time.Millisecond)
 }
 
 // deletion deletes the address by hand and returns for how long the client had no

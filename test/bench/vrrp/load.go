@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"vipd/test/bench"
 	"vipd/test/lab"
 )
 
@@ -21,8 +22,8 @@ type cost struct{ cpu, wakeups, memory float64 }
 // load measures what many instances cost. Two sites run side by side: in each a
 // master of one kind is heard by a backup of either kind. Costs are counted at
 // the same time for all.
-func load(st *lab.Stage, r *report) {
-	t := r.table(fmt.Sprintf("%d instances", many), fmt.Sprintf("One address each; announcements off but for one at the take-over. Two masters, one of each kind, each heard by a backup "+
+func load(st *lab.Stage, r *bench.Report) {
+	t := r.Table(fmt.Sprintf("%d instances", many), fmt.Sprintf("One address each; announcements off but for one at the take-over. Two masters, one of each kind, each heard by a backup "+
 		"of either kind, all at the same time, for %v. CPU: of one processor, user and kernel. Wake-ups: how often a thread had waited.", loadTime))
 	for _, interval := range []time.Duration{time.Second, 100 * time.Millisecond} {
 		costs := loadAt(st, interval)
@@ -30,11 +31,11 @@ func load(st *lab.Stage, r *report) {
 		for _, role := range []string{"MASTER", "BACKUP of a vipd", "BACKUP of a keepalived"} {
 			v, k := costs[[2]string{"vipd", role}], costs[[2]string{"keepalived", role}]
 			what := fmt.Sprintf("%v, %s: ", interval, role)
-			t.add(what+"CPU", fmt.Sprintf("%.2f %%", v.cpu), fmt.Sprintf("%.2f %%", k.cpu)).
-				want("≤ 1.5 × keepalived's", v.cpu <= 1.5*k.cpu)
-			t.add(what+"wake-ups a second", fmt.Sprintf("%.0f", v.wakeups), fmt.Sprintf("%.0f", k.wakeups))
-			t.add(what+"resident memory", fmt.Sprintf("%.1f MB", v.memory/1e6), fmt.Sprintf("%.1f MB", k.memory/1e6)).
-				want("≤ 40 MB", v.memory <= 40e6)
+			t.Add(what+"CPU", fmt.Sprintf("%.2f %%", v.cpu), fmt.Sprintf("%.2f %%", k.cpu)).
+				Want("≤ 1.5 × keepalived's", v.cpu <= 1.5*k.cpu)
+			t.Add(what+"wake-ups a second", fmt.Sprintf("%.0f", v.wakeups), fmt.Sprintf("%.0f", k.wakeups))
+			t.Add(what+"resident memory", fmt.Sprintf("%.1f MB", v.memory/1e6), fmt.Sprintf("%.1f MB", k.memory/1e6)).
+				Want("≤ 40 MB", v.memory <= 40e6)
 		}
 	}
 }
@@ -56,13 +57,13 @@ func loadAt(st *lab.Stage, interval time.Duration) map[[2]string]cost {
 	var subjects []*subject
 	var labs []*lab.Lab
 	last := netip.AddrFrom4([4]byte{10, 9, 1, many})
-	for _, master := range daemons {
+	for _, master := range bench.Daemons {
 		l := lab.New(st, "d1", "d2", "d3")
 		labs = append(labs, l)
 		m := start(l.Node("d1"), master, nil, manyInstances(200, interval)...)
 		m.role = "MASTER"
 		l.WaitOwner(last, 30*time.Second, "d1")
-		for i, backup := range daemons {
+		for i, backup := range bench.Daemons {
 			b := start(l.Nodes("d2", "d3")[i], backup, nil, manyInstances(100-10*i, interval, "down_timer_adverts 50")...) // a busy machine is no reason to take over
 			b.role = "BACKUP of a " + master
 			subjects = append(subjects, b)

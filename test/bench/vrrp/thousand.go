@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"vipd/test/bench"
 	"vipd/test/lab"
 )
 
@@ -14,8 +15,8 @@ const (
 )
 
 // thousand measures the take-over of very many addresses.
-func thousand(st *lab.Stage, r *report) {
-	t := r.table("A thousand addresses in one take-over", fmt.Sprintf("One instance at 0.1 s with %d addresses, all but one of them excluded from the adverts "+
+func thousand(st *lab.Stage, r *bench.Report) {
+	t := r.Table("A thousand addresses in one take-over", fmt.Sprintf("One instance at 0.1 s with %d addresses, all but one of them excluded from the adverts "+
 		"(they would not fit); the master's link is cut, %d times with each daemon in turn. Median and worst.", thousandVIPs, thousandTrials))
 	conf := func(priority int) lab.Instance {
 		i := lab.Instance{Priority: priority, Interval: pairInterval, VIPs: []netip.Addr{lab.VIP()}}
@@ -25,13 +26,13 @@ func thousand(st *lab.Stage, r *report) {
 		return i
 	}
 	last := conf(0).Excluded[thousandVIPs-2]
-	first, all, gaps := map[string]series{}, map[string]series{}, map[string]series{}
+	first, all, gaps := map[string]bench.Series{}, map[string]bench.Series{}, map[string]bench.Series{}
 	sites := map[string]*site{}
-	for _, d := range daemons {
+	for _, d := range bench.Daemons {
 		sites[d] = newSite(st, d, conf)
 	}
 	for range thousandTrials {
-		for _, d := range daemons {
+		for _, d := range bench.Daemons {
 			s := sites[d]
 			s.WaitOwner(last, 30*time.Second, "d1")
 			s.settled()
@@ -39,9 +40,9 @@ func thousand(st *lab.Stage, r *report) {
 			first[d], all[d], gaps[d] = append(first[d], f), append(all[d], a), append(gaps[d], g)
 		}
 	}
-	t.both("first address announced after the first advert", first)
-	t.both("last address announced after the first advert", all)
-	t.both("longest time between two adverts in the first second", gaps)
+	t.Both("first address announced after the first advert", first)
+	t.Both("last address announced after the first advert", all)
+	t.Both("longest time between two adverts in the first second", gaps)
 }
 
 // thousand is one take-over.

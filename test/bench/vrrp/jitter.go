@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"time"
 
+	"vipd/test/bench"
 	"vipd/test/lab"
 )
 
@@ -19,8 +20,8 @@ const (
 
 // jitter measures how evenly adverts leave, at the shortest interval, of both
 // daemons at the same time.
-func jitter(st *lab.Stage, r *report) {
-	t := r.table("Adverts every 10 ms", fmt.Sprintf("One instance, a master alone; for %v each, both daemons at the same time on sites of their own. "+
+func jitter(st *lab.Stage, r *bench.Report) {
+	t := r.Table("Adverts every 10 ms", fmt.Sprintf("One instance, a master alone; for %v each, both daemons at the same time on sites of their own. "+
 		"Jitter: by how much the time between two adverts differs from 10 ms, half, 99 of 100 and all of them no more than. "+
 		"Load: %d programs that compute without end, of usual priority. Drift: by how much the last adverts are off the schedule that the first ones began; whole intervals that were left out do not count. "+
 		"Sent: of those that the time has room for.",
@@ -33,7 +34,7 @@ func jitter(st *lab.Stage, r *report) {
 		}
 		captures := map[string]*lab.Capture{}
 		sources := map[string]netip.Addr{}
-		for _, d := range daemons {
+		for _, d := range bench.Daemons {
 			l := lab.New(st, "d1", "cl")
 			captures[d], sources[d] = l.Node("cl").Capture(), l.Node("d1").Addr()
 			start(l.Node("d1"), d, before, lab.Instance{Priority: 200, Interval: jitterInterval, VIPs: []netip.Addr{lab.VIP()},
@@ -54,22 +55,22 @@ func jitter(st *lab.Stage, r *report) {
 			if stop != nil {
 				stop()
 			}
-			gaps, drift, sent := map[string]series{}, map[string]time.Duration{}, map[string]string{}
-			for _, d := range daemons {
+			gaps, drift, sent := map[string]bench.Series{}, map[string]time.Duration{}, map[string]string{}
+			for _, d := range bench.Daemons {
 				adverts := lab.Between(lab.From(captures[d].Adverts(51), sources[d]), from, to)
 				gaps[d], drift[d] = evenness(adverts)
 				sent[d] = fmt.Sprintf("%d of %d", len(adverts), to.Sub(from)/jitterInterval)
 			}
-			line := t.add("jitter, "+what+": 50 %, 99 %, all", percentiles(gaps["vipd"]), percentiles(gaps["keepalived"]))
+			line := t.Add("jitter, "+what+": 50 %, 99 %, all", percentiles(gaps["vipd"]), percentiles(gaps["keepalived"]))
 			if !loaded || rt {
-				limit := gaps["keepalived"].at(0.99) + time.Millisecond
-				line.want("99 % ≤ keepalived's + 1 ms", len(gaps["vipd"]) > 0 && gaps["vipd"].at(0.99) <= limit)
+				limit := gaps["keepalived"].At(0.99) + time.Millisecond
+				line.Want("99 % ≤ keepalived's + 1 ms", len(gaps["vipd"]) > 0 && gaps["vipd"].At(0.99) <= limit)
 			}
-			line = t.add("drift, "+what, ms(drift["vipd"]), ms(drift["keepalived"]))
+			line = t.Add("drift, "+what, bench.MS(drift["vipd"]), bench.MS(drift["keepalived"]))
 			if !loaded || rt {
-				line.want("0 (within 1 ms)", len(gaps["vipd"]) > 0 && drift["vipd"].Abs() <= time.Millisecond)
+				line.Want("0 (within 1 ms)", len(gaps["vipd"]) > 0 && drift["vipd"].Abs() <= time.Millisecond)
 			}
-			t.add("adverts sent, "+what, sent["vipd"], sent["keepalived"])
+			t.Add("adverts sent, "+what, sent["vipd"], sent["keepalived"])
 		}
 		st.Close()
 	}
@@ -77,8 +78,8 @@ func jitter(st *lab.Stage, r *report) {
 
 // evenness returns by how much each gap differs from the interval, and how far the
 // last adverts are off the schedule of the first.
-func evenness(list []lab.Advert) (gaps series, drift time.Duration) {
-	var off series // of each advert
+func evenness(list []lab.Advert) (gaps bench.Series, drift time.Duration) {
+	var off bench.Series // of each advert
 	for i := range len(list) - 1 {
 		gap := list[i+1].At.Sub(list[i].At)
 		gaps = append(gaps, (gap - jitterInterval).Abs())
@@ -92,11 +93,11 @@ func evenness(list []lab.Advert) (gaps series, drift time.Duration) {
 	if len(off) < 2*some {
 		return gaps, 0
 	}
-	return gaps, off[len(off)-some:].median() - off[:some].median()
+	return gaps, off[len(off)-some:].Median() - off[:some].Median()
 }
 
-func percentiles(s series) string {
-	return fmt.Sprintf("%s, %s, %s", ms(s.median()), ms(s.at(0.99)), ms(s.worst()))
+func percentiles(s bench.Series) string {
+	return fmt.Sprintf("%s, %s, %s", bench.MS(s.Median()), bench.MS(s.At(0.99)), bench.MS(s.Worst()))
 }
 
 // computeAlways starts programs that never wait, and returns what ends them.
