@@ -36,6 +36,29 @@ type Checker interface {
 	Check(ctx context.Context) Result
 }
 
+// Waiter is a Checker an attempt of which is nothing but waiting until one descriptor is
+// writable: whoever has thousands of them waits for all at once, without a goroutine
+// and a timer for each. Its methods do not block; Begin and End are called in turn.
+type Waiter interface {
+	Checker
+	// Begin begins an attempt and returns the descriptor to wait for, or a negative number
+	// and the result when it is decided already.
+	Begin() (fd int, r Result)
+	// End ends the attempt, closes the descriptor, and returns the result. limit is the
+	// time that the attempt had.
+	End(fd int, why Reason, limit time.Duration) Result
+}
+
+// Reason is why the waiting for a descriptor ended.
+type Reason uint8
+
+// The reasons.
+const (
+	Ready   Reason = iota // it is writable, and nothing else was told of it
+	Trouble               // it has an error, or its other end is gone
+	Over                  // there is no time left
+)
+
 // Verdict is what the results so far say about a server.
 type Verdict uint8
 

@@ -36,9 +36,10 @@ func (s *Scheduler) Configure(jobs []Job) error {
 			s.set(job, now)
 		}
 	}
+	s.gather = gathering(jobs)
 	leaving := s.removeAllBut(wanted)
 	s.mu.Unlock()
-	poke(s.wake)
+	s.wakeUp()
 	return waitFor(leaving)
 }
 
@@ -90,7 +91,11 @@ func (s *Scheduler) removeAllBut(wanted map[string]bool) map[string]chan struct{
 		if e.index >= 0 {
 			heap.Remove(&s.queue, e.index)
 		}
-		if e.running {
+		switch {
+		case !e.running:
+		case e.cancel == nil:
+			s.drop(e)
+		default:
 			e.gone = make(chan struct{})
 			leaving[key] = e.gone
 			e.cancel()
@@ -146,7 +151,7 @@ func (s *Scheduler) Now(keys []string) {
 			heap.Fix(&s.queue, e.index)
 		}
 	}
-	poke(s.wake)
+	s.wakeUp()
 }
 
 // Snapshot gives the status of every job by key.

@@ -32,7 +32,8 @@ type entry struct {
 	removed             bool
 	again               bool // what the attempt in flight looks at may be old
 	startedAt, deadline time.Time
-	cancel              context.CancelFunc
+	cancel              context.CancelFunc // nil: the attempt has no goroutine
+	waiting             waiting
 	gone                chan struct{} // closed when the attempt in flight has ended; made by who waits
 
 	lastRun        time.Time

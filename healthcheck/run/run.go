@@ -1,9 +1,11 @@
 // Package run decides when health checks run and keeps what they found.
 //
-// One goroutine (Run) owns a heap of due times; each attempt runs in a
-// goroutine that lives as long as the attempt. A job has at most one attempt
-// in flight, so a server that hangs costs one goroutine and one descriptor,
-// however short its interval.
+// One goroutine (Run) owns a heap of due times. An attempt of a
+// [healthcheck.Waiter] is begun and ended there: the loop waits for the descriptors of
+// all of them. Any other attempt runs in a goroutine that lives as long as the attempt. A job has at most one attempt in flight, so a
+// server that hangs costs one descriptor, and at most one goroutine, however short
+// its interval. Of very many jobs those that are due within a few milliseconds
+// begin together.
 //
 // Schedule: the first attempt comes at a random time in 0..Warmup, the others
 // every Interval after the time the previous one was due (not after it ended),
@@ -50,7 +52,8 @@ type Options struct {
 	Seed uint64
 	// OnChange is called after verdicts or alarms changed: one call for any
 	// number of changes, never two at once, from a goroutine of its own, so it
-	// may block without holding up the checks. It reads Snapshot.
+	// may block without holding up the checks. It reads Snapshot. After a call that
+	// took long the next one may come up to a second later.
 	OnChange func()
 	// Log gets one line a transition and a bounded number a second on alarms.
 	Log *zap.Logger
@@ -73,6 +76,10 @@ type Scheduler struct {
 	late     time.Duration
 	ctx      context.Context // of Run; nil when not running
 	attempts sync.WaitGroup
+	outcomes []outcome     // to be told
+	nextLook time.Time     // when the loop looks again by itself
+	gather   time.Duration // the loop does not look more often
+	waiters
 }
 
 // New makes a Scheduler without jobs.
@@ -103,6 +110,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var callbacks sync.WaitGroup
 	defer callbacks.Wait()
 	defer cancel()
+	defer s.closeSet()
 	callbacks.Go(func() { s.notify(ctx) })
 
 	s.mu.Lock()
@@ -114,27 +122,28 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.restart(time.Now())
 	s.mu.Unlock()
 
+	defer context.AfterFunc(ctx, s.wakeUp)()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	sweep := time.Now().Add(sweepEvery)
 	for {
-		select {
-		case <-ctx.Done():
-			return s.drain()
-		case <-timer.C:
-		case <-s.wake:
-		}
 		now := time.Now()
 		if !now.Before(sweep) {
 			s.sweep(now)
 			sweep = now.Add(sweepEvery)
 		}
-		timer.Reset(time.Until(s.dispatch(now, sweep)))
+		next := s.dispatch(now, sweep)
+		if ctx.Err() != nil {
+			return s.drain()
+		}
+		s.rest(ctx, now, next, timer)
 	}
 }
 
-// drain waits for the attempts that the end of Run's context has cancelled.
+// drain waits for the attempts that the end of Run's context has cancelled, and drops those
+// that are only waited for.
 func (s *Scheduler) drain() error {
+	s.dropAll()
 	done := make(chan struct{})
 	var waiter sync.WaitGroup
 	waiter.Go(func() { s.attempts.Wait(); close(done) })
@@ -160,17 +169,34 @@ func (s *Scheduler) stuck() (keys []string) {
 	return keys
 }
 
-// notify calls OnChange when something changed.
+// notify calls OnChange when something changed, at once after a while without a change.
+// One that takes long, for there are thousands of servers, is given a rest in between:
+// when all of them start, a change comes every few milliseconds.
 func (s *Scheduler) notify(ctx context.Context) {
+	rest := time.NewTimer(0)
+	defer rest.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-rest.C:
+		}
+		select {
+		case <-ctx.Done():
+			return
 		case <-s.changed:
+			began := time.Now()
 			s.tell()
+			rest.Reset(min(restShare*time.Since(began), restMost))
 		}
 	}
 }
+
+// OnChange works at most one part in restShare+1 of the time, unless it takes very long.
+const (
+	restShare = 4
+	restMost  = time.Second
+)
 
 // tell calls OnChange. A fault there must not end the daemon: the next change calls it
 // again.
@@ -221,28 +247,53 @@ func (s *Scheduler) random(spread time.Duration) time.Duration {
 	return time.Duration(s.rng.Int64N(int64(spread) + 1))
 }
 
-// dispatch starts what is due and says when to look again, at the latest at limit.
+// chunk is how many attempts are begun before others may look at the jobs, and the clock is
+// read again.
+const chunk = 8
+
+// dispatch ends what had its time, starts what is due and says when to look again, at the
+// latest at limit.
 func (s *Scheduler) dispatch(now, limit time.Time) time.Time {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	ended := s.expire(now)
 	for len(s.queue) > 0 && !s.queue[0].due.After(now) {
 		e := heap.Pop(&s.queue).(*entry)
 		s.lanes[e.lane].push(e)
 	}
-	for {
+	begun := 0
+	for ; begun < chunk; begun++ {
 		e := s.next()
 		if e == nil {
 			break
 		}
 		s.start(e, now)
 	}
+	s.nextLook = s.lookAgain(now, limit, begun+ended)
+	next, told := s.nextLook, s.takeOutcomes()
+	s.mu.Unlock()
+	s.tellOutcomes(told)
+	return next
+}
+
+// lookAgain says when, after so much was done. Called with mu held.
+func (s *Scheduler) lookAgain(now, limit time.Time, done int) time.Time {
+	if done >= chunk {
+		return now // there may be more
+	}
 	if len(s.jobs) == 0 {
 		return now.Add(idleWait) // Configure ends it
 	}
-	if len(s.queue) > 0 && s.queue[0].due.Before(limit) {
-		return s.queue[0].due
+	next := limit
+	if len(s.queue) > 0 && s.queue[0].due.Before(next) {
+		next = s.queue[0].due
 	}
-	return limit
+	if len(s.expiries) > 0 && s.expiries[0].deadline.Before(next) {
+		next = s.expiries[0].deadline
+	}
+	if soon := now.Add(s.gather); done > 0 && next.Before(soon) {
+		return soon
+	}
+	return next
 }
 
 // next takes the job that may start now and is due longest. Called with mu held.

@@ -73,7 +73,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-func within(t *testing.T, c *tcpcheck.Checker, limit time.Duration) healthcheck.Result {
+func within(t *testing.T, c healthcheck.Checker, limit time.Duration) healthcheck.Result {
 	t.Helper()
 	leaks := checktest.Leaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

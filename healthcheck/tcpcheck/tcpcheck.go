@@ -19,8 +19,9 @@ type Checker struct {
 	ok     string
 }
 
-// New makes the checker. The error says what is wrong with the settings.
-func New(cfg Config) (*Checker, error) {
+// New makes the checker: a [*Checker], or a [*Connector] where connecting is all. The
+// error says what is wrong with the settings.
+func New(cfg Config) (healthcheck.Checker, error) {
 	if !cfg.Target.IsValid() || cfg.Target.Port() == 0 {
 		return nil, fmt.Errorf("making TCP_CHECK: %v is no address with a port", cfg.Target)
 	}
@@ -30,6 +31,9 @@ func New(cfg Config) (*Checker, error) {
 		if c.expect, err = regexp.Compile(cfg.Expect); err != nil {
 			return nil, fmt.Errorf("making TCP_CHECK: expect: %w", err)
 		}
+	}
+	if c.expect == nil && cfg.Send == "" && !cfg.Source.Via.IsValid() {
+		return &Connector{Checker: c, attempt: connect.NewAttempt(cfg.Target, cfg.Source)}, nil
 	}
 	return c, nil
 }
@@ -51,4 +55,31 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 		return healthcheck.Result{Detail: err.Error(), Latency: time.Since(start), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 	}
 	return healthcheck.Result{OK: true, Detail: detail, Latency: time.Since(start)}
+}
+
+// Connector is a Checker for which connecting is all: a [healthcheck.Waiter].
+type Connector struct {
+	*Checker
+	attempt *connect.Attempt
+}
+
+// Begin implements healthcheck.Waiter.
+func (c *Connector) Begin() (fd int, r healthcheck.Result) {
+	fd, err := c.attempt.Begin()
+	if err != nil {
+		return -1, failure(err)
+	}
+	return fd, healthcheck.Result{}
+}
+
+// End implements healthcheck.Waiter.
+func (c *Connector) End(fd int, why healthcheck.Reason, limit time.Duration) healthcheck.Result {
+	if err := c.attempt.End(fd, why, limit); err != nil {
+		return failure(err)
+	}
+	return healthcheck.Result{OK: true, Detail: c.ok}
+}
+
+func failure(err error) healthcheck.Result {
+	return healthcheck.Result{Detail: err.Error(), LocalFault: connect.IsLocal(err), Refused: connect.IsRefused(err)}
 }

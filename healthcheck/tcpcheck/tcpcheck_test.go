@@ -17,7 +17,7 @@ import (
 	"vipd/healthcheck/tcpcheck"
 )
 
-func newChecker(t testing.TB, cfg tcpcheck.Config) *tcpcheck.Checker {
+func newChecker(t testing.TB, cfg tcpcheck.Config) healthcheck.Checker {
 	t.Helper()
 	c, err := tcpcheck.New(cfg)
 	if err != nil {
@@ -26,18 +26,70 @@ func newChecker(t testing.TB, cfg tcpcheck.Config) *tcpcheck.Checker {
 	return c
 }
 
-// check makes one attempt with a deadline of 1 s.
+// check makes one attempt with a deadline of 1 s; where it can be made in both ways, one in
+// each, which must agree.
 func check(t testing.TB, cfg tcpcheck.Config) healthcheck.Result {
 	t.Helper()
+	c := newChecker(t, cfg)
+	r := attempt(t, c)
+	if w, ok := c.(healthcheck.Waiter); ok {
+		if again := attempt(t, checktest.Waited(w)); again.OK != r.OK || again.Refused != r.Refused || again.LocalFault != r.LocalFault || again.Detail != r.Detail {
+			t.Errorf("Check says %+v, Begin and End say %+v", r, again)
+		}
+	}
+	return r
+}
+
+func attempt(t testing.TB, c healthcheck.Checker) healthcheck.Result {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	return newChecker(t, cfg).Check(ctx)
+	return c.Check(ctx)
 }
 
 func TestConformance(t *testing.T) {
 	checktest.Conformance(t, func(addr netip.AddrPort) healthcheck.Checker {
 		return newChecker(t, tcpcheck.Config{Target: addr})
 	})
+}
+
+// TestConformanceWaited: the same of attempts that somebody else waits for. An end before the
+// start is his affair.
+func TestConformanceWaited(t *testing.T) {
+	checktest.Conformance(t, func(addr netip.AddrPort) healthcheck.Checker {
+		w, ok := newChecker(t, tcpcheck.Config{Target: addr}).(healthcheck.Waiter)
+		if !ok {
+			t.Fatal("connecting alone cannot be waited for")
+		}
+		return unlessOver{checktest.Waited(w)}
+	})
+}
+
+type unlessOver struct{ healthcheck.Checker }
+
+func (c unlessOver) Check(ctx context.Context) healthcheck.Result {
+	if err := ctx.Err(); err != nil {
+		return healthcheck.Result{Detail: err.Error()}
+	}
+	return c.Checker.Check(ctx)
+}
+
+// TestWhoCanBeWaitedFor: what has more to do than to connect cannot.
+func TestWhoCanBeWaitedFor(t *testing.T) {
+	target := netip.MustParseAddrPort("127.0.0.1:80")
+	for _, tt := range []struct {
+		cfg  tcpcheck.Config
+		want bool
+	}{
+		{tcpcheck.Config{Target: target}, true},
+		{tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "lo", Mark: 7}}, true},
+		{tcpcheck.Config{Target: target, Send: "a"}, false},
+		{tcpcheck.Config{Target: target, Expect: "a"}, false},
+		{tcpcheck.Config{Target: target, Source: healthcheck.Source{Via: netip.MustParseAddr("127.0.0.2")}}, false},
+	} {
+		if _, got := newChecker(t, tt.cfg).(healthcheck.Waiter); got != tt.want {
+			t.Errorf("%+v: %v, want %v", tt.cfg, got, tt.want)
+		}
+	}
 }
 
 func TestNewRefusesBadTargets(t *testing.T) {
@@ -279,12 +331,12 @@ func TestLinkLocal(t *testing.T) {
 		defer l.Close()
 		target := netip.MustParseAddrPort("[fe80::21]:80")
 		right := tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "eth1"}}
-		r := check(t, right)
-		for limit := time.Now().Add(10 * time.Second); !r.OK && time.Now().Before(limit); r = check(t, right) {
+		r := attempt(t, newChecker(t, right))
+		for limit := time.Now().Add(10 * time.Second); !r.OK && time.Now().Before(limit); r = attempt(t, newChecker(t, right)) {
 			// The kernel may be slow to take the new links into use.
 			time.Sleep(50 * time.Millisecond)
 		}
-		if !r.OK {
+		if r = check(t, right); !r.OK {
 			t.Errorf("by the right interface: %+v", r)
 		}
 		for _, iface := range []string{"", "eth2"} {

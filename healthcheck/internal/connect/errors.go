@@ -186,7 +186,11 @@ func Within(ctx context.Context, start time.Time) string {
 	if !ok {
 		return "the time given"
 	}
-	d := max(deadline.Sub(start), 0)
+	return shown(max(deadline.Sub(start), 0))
+}
+
+// shown is a time, rounded for reading.
+func shown(d time.Duration) string {
 	if d > 100*time.Millisecond {
 		return d.Round(10 * time.Millisecond).String()
 	}
