@@ -28,7 +28,31 @@ func (c Change) String() string {
 // Diff returns what a reload from old to new changes, in the order of the
 // tables in a file, what is removed last. It is empty when the two do the same,
 // even when the files were written differently.
-func Diff(old, new *Config) []Change { return changes(old.sections(), new.sections()) }
+func Diff(old, new *Config) []Change {
+	a, b := *old, *new
+	a.VirtualServers, b.VirtualServers = unequal(old.VirtualServers, new.VirtualServers)
+	return changes(a.sections(), b.sections())
+}
+
+// unequal leaves out what is the same, in the same order, in both lists: of thousands of
+// servers few are changed at a time, and to write all of them out takes long.
+func unequal(old, new []VirtualServer) (a, b []VirtualServer) {
+	for len(old) > 0 && len(new) > 0 && reflect.DeepEqual(old[0], new[0]) {
+		old, new = old[1:], new[1:]
+	}
+	for len(old) > 0 && len(new) > 0 && reflect.DeepEqual(old[len(old)-1], new[len(new)-1]) {
+		old, new = old[:len(old)-1], new[:len(new)-1]
+	}
+	if len(old) != len(new) {
+		return old, new
+	}
+	for i := range old {
+		if !reflect.DeepEqual(old[i], new[i]) {
+			a, b = append(a, old[i]), append(b, new[i])
+		}
+	}
+	return a, b
+}
 
 // changes compares two lists of sections.
 func changes(old, new []section) []Change {

@@ -225,3 +225,25 @@ func goodFiles(t *testing.T) []string {
 	}
 	return names
 }
+
+// TestDiffLeavesOut: what is left out of a comparison because it is the same changes nothing in
+// what is found.
+func TestDiffLeavesOut(t *testing.T) {
+	c := load(t, "every-lvs-key.toml")
+	all := c.VirtualServers
+	other := *c
+	heavier := all[0]
+	heavier.RealServers = append([]RealServer(nil), heavier.RealServers...)
+	heavier.RealServers[0].Weight += 5
+	for name, servers := range map[string][]VirtualServer{
+		"same": all, "none": nil, "first gone": all[1:], "last gone": all[:len(all)-1], "turned": {all[1], all[0]},
+		"changed": append([]VirtualServer{heavier}, all[1:]...), "changed and gone": {heavier}, "changed at the end": append(append([]VirtualServer(nil), all[1:]...), heavier),
+	} {
+		other.VirtualServers = servers
+		for _, pair := range [][2]*Config{{c, &other}, {&other, c}} {
+			if got, want := linesOf(Diff(pair[0], pair[1])), linesOf(changes(pair[0].sections(), pair[1].sections())); got != want {
+				t.Errorf("%s: got\n%swant\n%s", name, got, want)
+			}
+		}
+	}
+}

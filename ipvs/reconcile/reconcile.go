@@ -207,13 +207,18 @@ type loop struct {
 
 // step brings the kernel as near to the wanted table as it will go now.
 func (l *loop) step(refresh bool) error {
-	fresh := l.takeWant()
-	if l.takeReread() {
-		refresh = true
-	}
+	fresh, asked := l.takeWant(), l.takeReread()
 	if l.idle() {
 		return nil
 	}
+	if asked && fresh && l.known() {
+		// Both come with a reload. To read a large table takes long: what is wanted anew comes first.
+		l.lookFirst()
+		if l.known() {
+			l.sync(fresh)
+		}
+	}
+	refresh = refresh || asked
 	if refresh || l.state.kernel.Table == nil {
 		l.state.stale = true
 	}
@@ -236,6 +241,11 @@ func (l *loop) step(refresh bool) error {
 		fresh, l.state.stale = false, true
 	}
 	return readErr
+}
+
+// known reports that the kernel's table is, as far as is known, as we have it, and that there is something to make of it.
+func (l *loop) known() bool {
+	return !l.state.stale && l.state.kernel.Table != nil && l.state.want != nil
 }
 
 // idle reports that no service is wanted and none is ours: the kernel, which may have no IPVS, is none of our business.

@@ -391,3 +391,49 @@ func TestRelease(t *testing.T) {
 		})
 	}
 }
+
+// orderly notes the order of calls.
+type orderly struct {
+	*ipvstest.Kernel
+	calls []string
+}
+
+func (k *orderly) Read() (ipvs.Snapshot, error) {
+	k.calls = append(k.calls, "read")
+	return k.Kernel.Read()
+}
+
+func (k *orderly) Apply(ops []ipvs.Op) []error {
+	k.calls = append(k.calls, fmt.Sprintf("apply %d", len(ops)))
+	return k.Kernel.Apply(ops)
+}
+
+// TestReloadFirst: what a reload changes reaches the kernel in one call, before the table is read
+// again; what others changed is put right after that.
+func TestReloadFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &orderly{Kernel: ipvstest.New()}
+		r, stop := start(t, k, "")
+		r.Set(table(web(), 1, 1))
+		synctest.Wait()
+		k.calls = nil
+		r.Set(table(web(), 1, 7))
+		r.Reread()
+		synctest.Wait()
+		if got := strings.Join(k.calls, ", "); got != "apply 1, read" {
+			t.Errorf("the kernel was asked: %s", got)
+		}
+		k.calls = nil
+		k.Kernel.Apply([]ipvs.Op{edit(ipvs.EditDestination, web(), 2, 3)})
+		r.Set(table(web(), 2, 7))
+		r.Reread()
+		synctest.Wait()
+		if got := strings.Join(k.calls, ", "); got != "apply 1, read, apply 1" {
+			t.Errorf("the kernel was asked: %s", got)
+		}
+		if got, _ := k.Kernel.Read(); got.Table[web().Key].Destinations[ipvstest.Server(web(), 2, ipvs.DR, 7).Address].Weight != 7 {
+			t.Errorf("the kernel has\n%s", k.Kernel)
+		}
+		stop()
+	})
+}

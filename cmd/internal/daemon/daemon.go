@@ -104,6 +104,7 @@ type Daemon struct {
 // successors and notifications.
 // Values on hup make it read its configuration again.
 func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan struct{}, log *zap.Logger) error {
+	thrifty()
 	cfg, err := load(ctx, opts.ConfigFile)
 	if err != nil {
 		return err
@@ -140,6 +141,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	}
 	g, work := errgroup.WithContext(work)
 	err = d.start(work, g, cfg)
+	settled()
 	useHugePages(cfg.Global, hugepages.Heap, log) // it has grown
 	why, wait := "asked to", time.Duration(0)
 	if err != nil {

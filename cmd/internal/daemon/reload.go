@@ -117,6 +117,8 @@ func empty(cfg *conf.Config) bool {
 func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 	d.tellManager(daemon.SdNotifyReloading + "\nMONOTONIC_USEC=" + monotonic())
 	defer d.tellManager(daemon.SdNotifyReady)
+	thrifty()
+	defer settled()
 	cfg, text, err := d.config.reread(ctx, d.opts.ConfigFile, d.log)
 	if err != nil {
 		return "", err

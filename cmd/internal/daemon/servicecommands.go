@@ -26,6 +26,9 @@ type upDownCommands struct{ up, down notify.Command }
 // newServiceCommands settles who runs the commands of a service, and what they find in their environment.
 func newServiceCommands(g conf.Global, v *conf.VirtualServer) serviceCommands {
 	both := func(up, down conf.Command, env ...string) upDownCommands {
+		if len(up.Argv)+len(down.Argv) == 0 {
+			return upDownCommands{} // of most servers: thousands of environments that nobody needs
+		}
 		out := upDownCommands{command(g, up), command(g, down)}
 		env = append([]string{"VIPD_SERVICE=" + identity(v).String()}, env...)
 		out.up.Env = append(env[:len(env):len(env)], "VIPD_STATE=UP")
