@@ -87,10 +87,10 @@ type Manager struct {
 	stuck    error // why daemons that are not wanted stay
 }
 
-// New returns a manager that has done nothing yet. record is a file that tells a successor, after a crash, that the
+// New returns a manager that has done nothing yet. file is one that tells a successor, after a crash, that the
 // daemons are vipd's.
-func New(kernel Kernel, network Network, record string, log *zap.Logger) *Manager {
-	return &Manager{kernel: kernel, network: network, record: record, log: log, wake: make(chan struct{}, 1), spare: map[ipvs.Role]time.Time{}, failed: map[ipvs.Role]error{}}
+func New(kernel Kernel, network Network, file string, log *zap.Logger) *Manager {
+	return &Manager{kernel: kernel, network: network, record: file, log: log, wake: make(chan struct{}, 1), spare: map[ipvs.Role]time.Time{}, failed: map[ipvs.Role]error{}}
 }
 
 // Configure takes what is wanted, nil for no daemon. It does not wait.

@@ -248,6 +248,22 @@ func TestCrashOfMaster(t *testing.T) {
 	})
 }
 
+// TestClearedAway: the directory of the record is cleared away; the role follows all the same, and the record is back.
+func TestClearedAway(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.Configure(config())
+		r.expect(t, "start", "+backup")
+		if err := os.RemoveAll(filepath.Dir(r.record)); err != nil {
+			t.Fatal(err)
+		}
+		r.Lead(true)
+		r.expect(t, "MASTER", "+master")
+		if _, err := os.Stat(r.record); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestInstanceNamed: with an instance named by a reload, the master tells what it has before it goes.
 func TestInstanceNamed(t *testing.T) {
 	run(t, nil, false, func(t *testing.T, r *rig) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"vipd/ipvs/internal/record"
 )
 
 // owned is what the record says: that the daemons are vipd's, and on which interface they stand.
@@ -34,10 +36,7 @@ func (m *Manager) own(base owned) error {
 	}
 	b, err := json.Marshal(base)
 	if err == nil {
-		err = os.WriteFile(m.record+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(m.record+".new", m.record)
+		err = record.Write(m.record, b)
 	}
 	if err != nil {
 		return fmt.Errorf("remembering that the sync daemons are vipd's: %w", err)

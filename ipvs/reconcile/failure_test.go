@@ -244,7 +244,11 @@ func TestDamagedRecord(t *testing.T) {
 func TestRecordFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := ipvstest.New()
-		r, _ := start(t, k, filepath.Join(t.TempDir(), "no", "such", "directory", "ipvs"))
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := start(t, k, filepath.Join(file, "no directory", "ipvs"))
 		r.Set(table(web(), 1))
 		synctest.Wait()
 		if s := r.Status(); !s.InSync() || s.RecordErr == nil {

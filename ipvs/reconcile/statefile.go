@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"vipd/ipvs"
+	"vipd/ipvs/internal/record"
 )
 
 // header is the first line of the state file; the others are one service each.
@@ -67,16 +67,7 @@ func writeFile(name string, keys []ipvs.Key) error {
 	for _, k := range keys {
 		b.WriteString(k.String() + "\n")
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new*")
-	if err != nil {
-		return fmt.Errorf("recording our IPVS services: %w", err)
-	}
-	_, err = f.WriteString(b.String())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
+	if err := record.Write(name, []byte(b.String())); err != nil {
 		return fmt.Errorf("recording our IPVS services: %w", err)
 	}
 	return nil

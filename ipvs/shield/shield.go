@@ -32,6 +32,8 @@ import (
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"vipd/ipvs/internal/record"
 )
 
 const (
@@ -58,13 +60,13 @@ type Shield struct {
 	made  bool
 }
 
-// New returns a shield that has done nothing yet. record is a file that tells a successor, after a crash, what the tables
+// New returns a shield that has done nothing yet. file is one that tells a successor, after a crash, what the tables
 // are called. in runs what talks to the kernel in the network namespace that is meant; nil: that of the process.
-func New(record string, in func(func() error) error) *Shield {
+func New(file string, in func(func() error) error) *Shield {
 	if in == nil {
 		in = func(f func() error) error { return f() }
 	}
-	return &Shield{record: record, in: in}
+	return &Shield{record: file, in: in}
 }
 
 // layout is what differs between the families.
@@ -132,7 +134,7 @@ func (s *Shield) renew(table string, armed []netip.Addr) error {
 	if err := s.remove(table); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.record, []byte(table), 0o600); err != nil {
+	if err := record.Write(s.record, []byte(table)); err != nil {
 		return fmt.Errorf("remembering what the tables of nftables are called: %w", err)
 	}
 	return s.commit(table, armed)

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"vipd/ipvs/internal/record"
 )
 
 // Dir is where the settings are.
@@ -194,7 +196,7 @@ func (k *Keeper) load() error {
 		err = json.Unmarshal(b, &all)
 	}
 	if err != nil {
-		return fmt.Errorf("reading which IPVS settings were changed: %w", err)
+		return fmt.Errorf("reading which IPVS settings were changed, from %s: %w; what they were before is not known: they stay as they are at the stop", k.file, err)
 	}
 	for _, h := range all {
 		if h.Name == "" || h.Name != filepath.Base(h.Name) {
@@ -210,10 +212,7 @@ func (k *Keeper) save() error {
 	all := slices.SortedFunc(maps.Values(k.held), func(a, b held) int { return strings.Compare(a.Name, b.Name) })
 	b, err := json.Marshal(all)
 	if err == nil {
-		err = os.WriteFile(k.file+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(k.file+".new", k.file)
+		err = record.Write(k.file, b)
 	}
 	if err != nil {
 		return fmt.Errorf("remembering which IPVS settings were changed: %w", err)
