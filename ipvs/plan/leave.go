@@ -87,7 +87,8 @@ func (s *Service) mayLeave(k ipvs.Key, addr netip.AddrPort, i int, since time.Ti
 	}
 	if i < 0 {
 		if s.Sorry != nil && At(s.Sorry.Address, k) == addr {
-			return time.Time{}, true
+			// A client of persistence would go on to it, and keep it here by that.
+			return bounded(), s.Persistence == 0
 		}
 		return bounded(), true
 	}

@@ -13,7 +13,8 @@
 //     it is removed all the same: clients that keep their port would be sent to it for as long as they send.
 //   - What else is out but was in leaves gently: present with weight 0 until the kernel counts no connection of it any
 //     more, or its limit has passed, or its check fails (leave.go). So neither a drain nor a quorum that is lost or
-//     regained cuts a connection off.
+//     regained cuts a connection off. The sorry server of a service with persistence goes at once: its clients would be
+//     sent to it for as long as they come.
 //   - A live server with a configured weight of 0 stays in with weight 0 in every state.
 //   - A sorry server with inhibit stays in with weight 0 while it is not needed.
 //   - A service on standby is in no table; what it would be is reported all the same.
@@ -93,8 +94,8 @@ type Service struct {
 	Sorry        *Sorry     // nil for none
 	Servers      []Server   // in configured order
 	MinUp        float64    // share of the servers, 0..1, that failed checks must leave in; 0: none
-	// DrainMax bounds the leaving of what nobody can undrain: servers found at the start that are not configured, and
-	// those with DrainFailed. 0: no limit.
+	// DrainMax bounds the leaving of what nobody can undrain: the sorry server, servers found at the start that are not
+	// configured, and those with DrainFailed. 0: no limit.
 	DrainMax time.Duration
 }
 

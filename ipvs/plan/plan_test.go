@@ -23,7 +23,7 @@ import (
 //	health ADDRESS:PORT=up|down|unknown …
 //	weight ADDRESS:PORT=N …
 //	set [quorum=N] [hysteresis=N] [sorry=ADDRESS:PORT|none] [sorry_inhibit=true|false] [standby=true|false]
-//	set [min_up=SHARE] [drain_max=TIME] [protocol=tcp|udp]
+//	set [min_up=SHARE] [drain_max=TIME] [protocol=tcp|udp] [persistence=TIME]
 //	drain ADDRESS:PORT=forever|TIME|off …
 //	pass-time TIME
 //	count [ADDRESS:PORT=ACTIVE+INACTIVE …]    the kernel's table is read, with these connections
@@ -96,6 +96,8 @@ func (s *scenario) set(t *testing.T, d *datadriven.TestData) {
 				t.Fatal(err)
 			}
 			s.service.MinUp = share
+		case "persistence":
+			s.service.Persistence = span(t, v)
 		case "drain_max":
 			s.service.DrainMax = span(t, v)
 		case "protocol":

@@ -105,6 +105,9 @@ func (w *world) edit() string {
 	switch w.IntN(8) {
 	case 0:
 		if w.IntN(3) == 0 {
+			for range v.RealServers {
+				w.removeServer(v, 0)
+			}
 			w.servers = slices.Delete(w.servers, i, i+1)
 			return "service removed"
 		}

@@ -77,6 +77,9 @@ func (w *world) cut(c kernelChange) error {
 		if since, gone := w.gone[t]; gone && late(since) {
 			return nil
 		}
+		if v.Sorry != nil && v.Sorry.Address == t.Destination && (v.Persistence > 0 || v.DrainMax > 0) {
+			return nil // since when it leaves, is not known here
+		}
 		for i, r := range v.RealServers {
 			if r.Address != t.Destination {
 				continue
@@ -84,7 +87,7 @@ func (w *world) cut(c kernelChange) error {
 			own := s.held == nil && !inheritedOnly(s.keys[i], w.checks.states)
 			policy := !r.Inhibit && !r.DrainFailed || v.Protocol == "UDP" || w.leaves(&s, r.Address)
 			failed := w.verdict(&s, i) == healthcheck.Down
-			if failed && (own && policy || late(w.failedSince(v, r.Address))) {
+			if failed && ((own || w.down[t]) && policy || late(w.failedSince(v, r.Address))) {
 				return nil
 			}
 			for _, o := range w.told(v, r.Address) {
@@ -95,6 +98,9 @@ func (w *world) cut(c kernelChange) error {
 		}
 	}
 	if _, gone := w.gone[t]; gone {
+		if w.down[t] {
+			return nil
+		}
 		for key, failed := range w.sick {
 			if failed && strings.Contains(key, " "+t.Destination.Addr().String()+":") {
 				return nil // and so it is no server of ours any more
@@ -138,6 +144,20 @@ func (w *world) failedSince(v *conf.VirtualServer, a netip.AddrPort) time.Time {
 
 func (w *world) verdict(s *balancedService, i int) healthcheck.Verdict {
 	return s.verdict(i, w.checks.states)
+}
+
+// downNow returns the servers that are down.
+func (w *world) downNow() map[ipvs.Target]bool {
+	w.b.mu.Lock()
+	defer w.b.mu.Unlock()
+	down := map[ipvs.Target]bool{}
+	for i := range w.b.services {
+		s := &w.b.services[i]
+		for j, r := range s.conf.RealServers {
+			down[ipvs.Target{Service: keyOf(s.conf), Destination: r.Address}] = w.verdict(s, j) == healthcheck.Down
+		}
+	}
+	return down
 }
 
 // weightOf is the full weight of a server.

@@ -118,6 +118,7 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 	servers, gone := b.withGone(configured)
 	checks, files := newShared(b.checks.Snapshot()), map[string][]string{}
 	services := make([]balancedService, 0, len(servers))
+	ran := b.checkKeys()
 	for i := range servers {
 		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
 		s.standby = b.places.standby(s.conf)
@@ -137,7 +138,7 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 					return err
 				}
 				if s.held == nil {
-					s.keys[j] = append(s.keys[j], checks.add(job))
+					s.keys[j] = append(s.keys[j], checks.add(job, ran[serverID{id, r.Address}]))
 					if name := r.Checks[k].File; name != "" {
 						files[name] = append(files[name], s.keys[j][k])
 					}
@@ -163,6 +164,18 @@ func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]h
 	b.tellGone(left)
 	b.apply(b.checks.Snapshot(), reconcile.Status{})
 	return nil
+}
+
+// checkKeys returns the keys of the checks of every server. Called with mu held.
+func (b *balancer) checkKeys() map[serverID][]string {
+	out := map[serverID][]string{}
+	for i := range b.services {
+		s := &b.services[i]
+		for j := range s.conf.RealServers {
+			out[serverID{identity(s.conf), s.conf.RealServers[j].Address}] = s.keys[j]
+		}
+	}
+	return out
 }
 
 // inheritFound takes a server for down that the kernel does not have, or has

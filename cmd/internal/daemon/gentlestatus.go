@@ -64,7 +64,8 @@ func otherStatus(b *balancedService, v view, keys []ipvs.Key, a netip.AddrPort, 
 	rs.Since = leavingSince(v.since, keys, a)
 	if s := b.conf.Sorry; s != nil && slices.ContainsFunc(keys, func(k ipvs.Key) bool { return plan.At(s.Address, k) == a }) {
 		rs.Sorry, rs.Configured = true, true
-	} else if b.conf.DrainMax > 0 {
+	}
+	if b.conf.DrainMax > 0 {
 		rs.Until = rs.Since.Add(b.conf.DrainMax)
 	}
 	for _, k := range keys {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,7 +17,7 @@ type shared struct {
 	running map[string]run.Status // before
 	jobs    []run.Job
 	at      map[variant]int // index of the job
-	variant map[string]int  // how many there are of a key
+	taken   map[string]bool // keys under which jobs run
 	users   []int           // of each job
 }
 
@@ -32,11 +33,12 @@ type variant struct {
 }
 
 func newShared(running map[string]run.Status) *shared {
-	return &shared{running: running, at: map[variant]int{}, variant: map[string]int{}}
+	return &shared{running: running, at: map[variant]int{}, taken: map[string]bool{}}
 }
 
-// add takes the check of a server and returns the key under which it runs.
-func (s *shared) add(j run.Job) string {
+// add takes the check of a server and returns the key under which it runs. before are the keys of that server's checks
+// so far.
+func (s *shared) add(j run.Job, before []string) string {
 	v := variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.DelayIfRefused, j.Limits, j.Inherit}
 	if known, ok := s.running[j.Key]; ok && known.Known && !known.Inherited {
 		v.inherit = healthcheck.Unknown // what it starts from is no longer of interest
@@ -46,13 +48,45 @@ func (s *shared) add(j run.Job) string {
 		s.jobs[i].LogFailures = s.jobs[i].LogFailures || j.LogFailures
 		return s.jobs[i].Key
 	}
-	if s.variant[j.Key]++; s.variant[j.Key] > 1 {
-		j.Key += " #" + strconv.Itoa(s.variant[j.Key])
-	}
+	j.Key = s.free(j, before)
+	s.taken[j.Key] = true
 	s.at[v] = len(s.jobs)
 	s.jobs = append(s.jobs, j)
 	s.users = append(s.users, 1)
 	return j.Key
+}
+
+// free returns the key under which a job may run: its own, or with a number.
+func (s *shared) free(j run.Job, before []string) string {
+	plain := j.Key
+	if st := s.running[plain]; !st.Known || st.Inherited {
+		for _, k := range before { // it goes on
+			if !s.taken[k] && (k == plain || strings.HasPrefix(k, plain+" #")) {
+				return k
+			}
+		}
+	}
+	for n := 2; s.taken[j.Key] || !s.fits(j); n++ {
+		j.Key = plain + " #" + strconv.Itoa(n)
+	}
+	return j.Key
+}
+
+// fits reports whether a job may go on as what runs under its key: that has results of its own, or knows as much. What
+// another server's check only starts from, alpha for one, says nothing of this one.
+func (s *shared) fits(j run.Job) bool {
+	st, runs := s.running[j.Key]
+	if !runs || st.Known && !st.Inherited {
+		return true
+	}
+	verdict := healthcheck.Unknown
+	if st.Known {
+		verdict = healthcheck.Down
+		if st.Healthy {
+			verdict = healthcheck.Up
+		}
+	}
+	return verdict == j.Inherit
 }
 
 // all returns the jobs. Those that several servers share say so in the log.

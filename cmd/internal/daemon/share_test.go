@@ -131,6 +131,33 @@ func TestO39ServicesThatComeToShareACheck(t *testing.T) {
 	}
 }
 
+// Two services have a check in common, one of them with alpha: when its server is taken out, the other one's goes on as it
+// was.
+func TestSharedCheckOfAnAlphaThatGoes(t *testing.T) {
+	first, second := server(80), onPort(81)
+	for _, v := range []*conf.VirtualServer{&first, &second} {
+		v.RealServers[0].Checks[0].Target = netip.MustParseAddrPort("10.0.0.21:82")
+	}
+	first.RealServers[0].Checks[0].Alpha = true
+	b, checks, table := newTestBalancer(t, first, second)
+	in := func() bool {
+		_, in := table.want[ipvs.AddressKey(ipvs.TCP, second.Address)].Destinations[second.RealServers[0].Address]
+		return in
+	}
+	if !in() || table.has(21) {
+		t.Fatalf("at the start: %v", table.want)
+	}
+	first.RealServers = first.RealServers[1:]
+	for range 2 {
+		if err := b.Configure([]conf.VirtualServer{first, second}); err != nil {
+			t.Fatal(err)
+		}
+		if !in() || len(checks.states) != 2 {
+			t.Errorf("without the one with alpha: %v, checks %v", table.want, checks.keys())
+		}
+	}
+}
+
 // alpha that comes with a reload takes no server out that takes connections without a result yet.
 func TestAlphaByReload(t *testing.T) {
 	v := server(80)
@@ -190,7 +217,7 @@ func TestSharedLogFields(t *testing.T) {
 	failing := job
 	failing.LogFailures = true
 	for _, j := range []run.Job{job, failing, {Key: "y"}} {
-		s.add(j)
+		s.add(j, nil)
 	}
 	jobs := s.all()
 	if len(jobs) != 2 || !jobs[0].LogFailures || len(jobs[1].Fields) != 0 ||

@@ -1,0 +1,9 @@
+#!/bin/bash
+# 10,000 sequences of events against the in-memory IPVS table, which is as strict as the kernel's, and 200 against the
+# kernel's: what is in the table is as planned, and nothing is touched, emptied or cut off that need not be.
+source "$(dirname "$0")/run.sh"
+export VIPD_LONG=1
+go test -count=1 -v -run "^TestAnyOrder$" ./cmd/internal/daemon | grep -E "^ *(---|ok|FAIL)|seed"
+go test -count=1 -v -run "^TestWalks$" ./ipvs/plan | grep -E "^ *(---|ok|FAIL)|seed"
+go test -count=1 -v -rapid.checks=10000 -run "^(TestO51EveryOrder|TestO51WeightProperty|TestRandomWalk)$" ./ipvs/plan ./ipvs/reconcile | grep -E "^ *(---|ok|FAIL)"
+measure ./ipvs/netlink "^TestPlanWalks$"
