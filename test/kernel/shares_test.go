@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,12 +28,13 @@ type way struct {
 	ipv6   bool
 }
 
-// shareTests are services on ports from 9600: 240 connections under DR and IPv4. With VIPD_LONG=1 they are 10,000, in
-// every way, and one client with persistence in each.
+// shareTests are services on ports from 9600: 240 connections each under DR and IPv4. VIPD_CONNECTIONS=10000 has so many
+// made in every way, and some of one client with persistence.
 func shareTests() []serviceTest {
 	ways, n := []way{{"DR", false}}, 240
-	if os.Getenv("VIPD_LONG") == "1" {
-		ways, n = nil, 10_000
+	all, err := strconv.Atoi(os.Getenv("VIPD_CONNECTIONS"))
+	if err == nil {
+		ways, n = nil, all
 		for _, method := range []string{"DR", "NAT", "TUN", "TUN type gue port 6080", "TUN type gre"} {
 			ways = append(ways, way{method, false}, way{method, true})
 		}
@@ -52,7 +54,7 @@ func shareTests() []serviceTest {
 			add("shares under "+c.scheduler, w, w.config(port, c.scheduler, "", c.weights...),
 				func(t *testing.T, s *site, port uint16) { c.test(t, s, port, n) })
 		}
-		if n > 240 {
+		if err == nil {
 			add("persistence", w, w.config(port, "rr", "persistence_timeout = 60\n", 1, 1, 1), w.testPersistence)
 		}
 	}
