@@ -14,7 +14,7 @@ import (
 	"vipd/ipvs"
 )
 
-// batchSize is how many changes go to the kernel in one system call. Their acknowledgements must fit the receive buffer.
+// batchSize is how many changes go to the kernel in one system call. Their refusals must fit the receive buffer.
 const (
 	batchSize  = 100
 	readBuffer = 1 << 20
@@ -120,7 +120,7 @@ func (b *batcher) send(ops []ipvs.Op, errs []error) error {
 			continue
 		}
 		msgs = append(msgs, netlink.Message{
-			Header: netlink.Header{Type: netlink.HeaderType(b.family), Flags: netlink.Request | netlink.Acknowledge},
+			Header: netlink.Header{Type: netlink.HeaderType(b.family), Flags: netlink.Request},
 			Data:   append([]byte{commands[op.Kind], genlVersion, 0, 0}, data...),
 		})
 		index = append(index, i)
@@ -128,6 +128,9 @@ func (b *batcher) send(ops []ipvs.Op, errs []error) error {
 	if len(msgs) == 0 {
 		return nil
 	}
+	// The kernel works in order and answers what it refuses in any case: once the last one is answered, what it has said
+	// nothing of is done. An answer to each would take as long as the changes.
+	msgs[len(msgs)-1].Header.Flags |= netlink.Acknowledge
 	err := b.c.SetDeadline(time.Now().Add(Timeout))
 	if err == nil {
 		msgs, err = b.c.SendMessages(msgs)
@@ -142,18 +145,21 @@ func (b *batcher) send(ops []ipvs.Op, errs []error) error {
 	for j, m := range msgs {
 		waiting[m.Header.Sequence] = index[j]
 	}
-	return b.collect(waiting, errs)
+	return b.collect(waiting, msgs[len(msgs)-1].Header.Sequence, errs)
 }
 
-// collect reads until every message is answered. Answers to earlier, given up messages are passed over.
-func (b *batcher) collect(waiting map[uint32]int, errs []error) error {
-	for len(waiting) > 0 {
+// collect reads until the last message is answered. Answers to earlier, given up messages are passed over.
+func (b *batcher) collect(waiting map[uint32]int, last uint32, errs []error) error {
+	for {
 		answers, err := b.c.Receive()
 		var refused *netlink.OpError
 		if errors.As(err, &refused) && refused.Sequence != 0 {
 			if i, ok := waiting[refused.Sequence]; ok {
 				errs[i] = err
 				delete(waiting, refused.Sequence)
+			}
+			if refused.Sequence == last {
+				return nil
 			}
 			continue
 		}
@@ -165,12 +171,11 @@ func (b *batcher) collect(waiting map[uint32]int, errs []error) error {
 			return err
 		}
 		for _, m := range answers {
-			if m.Header.Type == netlink.Error {
-				delete(waiting, m.Header.Sequence)
+			if m.Header.Type == netlink.Error && m.Header.Sequence == last {
+				return nil
 			}
 		}
 	}
-	return nil
 }
 
 func connError(err error) error {

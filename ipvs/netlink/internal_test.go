@@ -67,20 +67,22 @@ func someOps(n int) []ipvs.Op {
 	return ops
 }
 
-// TestBatchMatchesAnswers: answers come in any order, late answers to earlier messages do not count.
+// TestBatchMatchesAnswers: only the last of a batch is to be answered; what is refused is answered all the same. Late
+// answers to earlier messages do not count.
 func TestBatchMatchesAnswers(t *testing.T) {
 	f := &fakeSocket{seq: 100, onSend: func(f *fakeSocket, m []netlink.Message) {
 		f.answers = append(f.answers, ack(7), nack(8, unix.EIO))
-		for i := len(m) - 1; i >= 0; i-- {
-			if seq := m[i].Header.Sequence; seq%10 == 0 {
+		for i := range m {
+			switch seq := m[i].Header.Sequence; {
+			case seq%10 == 0:
 				f.answers = append(f.answers, nack(seq, unix.EEXIST))
-			} else {
+			case m[i].Header.Flags&netlink.Acknowledge != 0:
 				f.answers = append(f.answers, ack(seq))
 			}
 		}
 	}}
-	errs := (&batcher{c: f}).apply(someOps(250))
-	if len(f.sent) != 3 || len(f.sent[0]) != batchSize || len(f.sent[2]) != 50 {
+	errs := (&batcher{c: f}).apply(someOps(255))
+	if len(f.sent) != 3 || len(f.sent[0]) != batchSize || len(f.sent[2]) != 55 {
 		t.Fatalf("%d batches", len(f.sent))
 	}
 	for i, err := range errs {
@@ -88,21 +90,30 @@ func TestBatchMatchesAnswers(t *testing.T) {
 			t.Errorf("change %d: %v", i, err)
 		}
 	}
+	for _, m := range f.sent {
+		for i := range m {
+			if asked := m[i].Header.Flags&netlink.Acknowledge != 0; asked != (i == len(m)-1) {
+				t.Errorf("message %d of %d asks for an answer: %v", i, len(m), asked)
+			}
+		}
+	}
 	if d := time.Until(f.deadline); d <= 0 || d > Timeout {
 		t.Errorf("deadline in %v", d)
 	}
 }
 
-// TestBatchTimesOut: what the kernel did not answer fails, what it did counts, and no further batch is sent.
+// TestBatchTimesOut: without the last answer a batch fails, but for what was refused before, and no further one is sent.
 func TestBatchTimesOut(t *testing.T) {
-	f := &fakeSocket{onSend: func(f *fakeSocket, m []netlink.Message) { f.answers = append(f.answers, ack(m[1].Header.Sequence)) }}
+	f := &fakeSocket{onSend: func(f *fakeSocket, m []netlink.Message) {
+		f.answers = append(f.answers, nack(m[1].Header.Sequence, unix.EEXIST))
+	}}
 	errs := (&batcher{c: f}).apply(someOps(150))
 	if len(f.sent) != 1 {
 		t.Errorf("%d batches", len(f.sent))
 	}
 	for i, err := range errs {
-		if answered := i == 1; answered != (err == nil) || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("change %d: %v", i, err)
+		if want := map[bool]error{true: unix.EEXIST, false: os.ErrDeadlineExceeded}[i == 1]; !errors.Is(err, want) {
+			t.Errorf("change %d: %v, want %v", i, err, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	tableServices = 500
 	tableServers  = 20 // of each service
-	tableTrials   = 3
+	tableTrials   = 2
 	reloads       = 2 // of each trial
 	// reloadLimit is what keepalived 2.4.3 needs.
 	reloadLimit = 200 * time.Millisecond

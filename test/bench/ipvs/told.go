@@ -27,7 +27,7 @@ func (s *site) oneChange(p *subject, f farm) told {
 		bpf.RetConstant{Val: 1 << 18}, bpf.RetConstant{Val: 0})
 	defer seen.Close()
 	from := s.reload(p, f)
-	seen.WaitFrame(time.Minute, "change of the table", func(fr lab.Frame) bool { return tableChanges(fr.Raw, family) > 0 })
+	seen.WaitFrame(3*time.Minute, "change of the table", func(fr lab.Frame) bool { return tableChanges(fr.Raw, family) > 0 })
 	time.Sleep(time.Second)
 	var out told
 	for _, fr := range seen.Frames() {
