@@ -17,7 +17,7 @@ const (
 	// settle is for the warm-up to pass and the first results to come.
 	settle = 6 * time.Second
 	// checksTime is for how long costs are counted.
-	checksTime = 15 * time.Second
+	checksTime = 10 * time.Second
 	traceTime  = 6 * time.Second
 )
 

@@ -22,10 +22,10 @@ func main() {
 			"without IPVS: what was measured on the machine itself has no figure for it.",
 		Modules: []string{"nlmon", "ip_vs_wrr"},
 		Sections: []bench.Section{
-			{Name: "table", Run: table, IPVS: true},
-			{Name: "checks", Run: checks, IPVS: true},
-			{Name: "calls", Run: calls},
 			{Name: "hanging", Run: hanging},
+			{Name: "calls", Run: calls},
+			{Name: "checks", Run: checks, IPVS: true},
+			{Name: "table", Run: table, IPVS: true},
 		},
 	}
 	p.Main()

@@ -14,7 +14,7 @@ const (
 	tableServices = 500
 	tableServers  = 20 // of each service
 	tableTrials   = 2
-	reloads       = 2 // of each trial
+	reloads       = 1 // of each trial
 	// reloadLimit is what keepalived 2.4.3 needs.
 	reloadLimit = 200 * time.Millisecond
 	memoryLimit = 100e6
@@ -24,8 +24,8 @@ const (
 // that change one weight.
 func table(st *lab.Stage, r *bench.Report) {
 	t := r.Table(fmt.Sprintf("%d services of %d servers", tableServices, tableServers), fmt.Sprintf(
-		"In the user-mode kernel. %d starts of each daemon in turn, each server with a TCP_CHECK once a minute, and %d reloads in each, "+
-			"each of which changes the weight of one server: median and worst. Start: from the start of the program until the kernel has every server. "+
+		"In the user-mode kernel. %d starts of each daemon in turn, each server with a TCP_CHECK once a minute, and %d reload in each, "+
+			"which changes the weight of one server: median and worst. Start: from the start of the program until the kernel has every server. "+
 			"Reload: from SIGHUP until the kernel was told. What the kernel was told is what a monitor of its netlink messages (nlmon) saw within "+
 			"a second of the change: calls are system calls, of which one may hold many changes. Memory: resident, of all processes of the daemon, "+
 			"when all is there and reloaded.", tableTrials, reloads))
