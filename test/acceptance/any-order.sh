@@ -5,5 +5,5 @@ source "$(dirname "$0")/run.sh"
 export VIPD_LONG=1
 go test -count=1 -v -run "^TestAnyOrder$" ./cmd/internal/daemon | grep -E "^ *(---|ok|FAIL)|seed"
 go test -count=1 -v -run "^TestWalks$" ./ipvs/plan | grep -E "^ *(---|ok|FAIL)|seed"
-go test -count=1 -v -rapid.checks=10000 -run "^(TestO51EveryOrder|TestO51WeightProperty|TestRandomWalk)$" ./ipvs/plan ./ipvs/reconcile | grep -E "^ *(---|ok|FAIL)"
+go test -count=1 -v ./ipvs/plan ./ipvs/reconcile -run "^(TestO51EveryOrder|TestO51WeightProperty|TestRandomWalk)$" -rapid.checks=10000 | grep -E "^ *(---|ok|FAIL)"
 measure ./ipvs/netlink "^TestPlanWalks$"
