@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -119,6 +120,7 @@ type outcome struct {
 type failover struct {
 	*site
 	httpd []*lab.HTTPD
+	from  []netip.Addr  // of the clients
 	rate  int           // of requests
 	tail  time.Duration // how long the shares are watched after a return
 }
@@ -127,7 +129,13 @@ func newFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{site: newSite(t, 1), rate: 100, tail: 2 * time.Second}
 	f.d[0].IP("addr add " + vipA().String() + "/32 dev eth0")
-	f.cl.Sysctl("net/ipv4/ip_local_port_range", "1024 65000") // each request has a port of its own, for a minute
+	f.cl.Sysctl("net/ipv4/ip_local_port_range", "1024 65000")
+	// The kernel takes every ninth port or so: from 16 addresses none comes again within 3 minutes.
+	for i := range 16 {
+		a := netip.AddrFrom4([4]byte{10, 9, 0, byte(41 + i)})
+		f.cl.IP("addr add " + a.String() + "/24 dev eth0")
+		f.from = append(f.from, a)
+	}
 	for _, r := range f.r {
 		h := r.HTTPD(failoverPort, r.Name)
 		h.Listen()
@@ -177,7 +185,7 @@ func (f *failover) trial(t *testing.T, c failoverCase) outcome {
 		next = f.r[1].HTTPD(failoverPort, f.r[1].Name)
 	}
 	began := time.Now()
-	load := f.cl.Load(at(vipA(), failoverPort), f.rate, failoverWait)
+	load := f.cl.Load(at(vipA(), failoverPort), f.rate, failoverWait, f.from...)
 	time.Sleep(lead + rand.N(c.loop)) // at any moment between two checks
 	var killed, revived time.Time
 	if c.silent {
@@ -187,7 +195,7 @@ func (f *failover) trial(t *testing.T, c failoverCase) outcome {
 		killed = f.httpd[1].Signal(syscall.SIGKILL)
 	}
 	out := f.d[0].WaitWeights(30*time.Second, failoverService(), ports(failoverPort, 1, -1, 1))
-	time.Sleep(time.Second)
+	time.Sleep(time.Second + rand.N(c.loop))
 	reviving := time.Now()
 	if c.silent {
 		f.r[1].Exec("iptables-legacy", "-F", "INPUT")

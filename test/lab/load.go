@@ -18,6 +18,8 @@ type Load struct {
 	done chan struct{}
 
 	to       netip.AddrPort
+	from     []netip.Addr
+	count    int
 	rate     int
 	limit    time.Duration
 	request  []byte
@@ -37,14 +39,16 @@ type request struct {
 // Load starts clients on the node that make rate HTTP requests a second, evenly,
 // whatever becomes of the earlier ones. Each has limit for all of it, from the SYN to
 // the end of the reply, which must be whole and have status 200; its body names the
-// server. It ends with Stop or the test. IPv4 alone.
+// server. It ends with Stop or the test. IPv4 alone. With from, the clients have these
+// addresses in turn: one alone comes to use a port again after a minute, while IPVS still
+// has the connection before it.
 //
 // One thread does all of it with few system calls: in the user-mode kernel these are
 // what a load costs.
-func (n *Node) Load(to netip.AddrPort, rate int, limit time.Duration) *Load {
+func (n *Node) Load(to netip.AddrPort, rate int, limit time.Duration, from ...netip.Addr) *Load {
 	n.lab.t.Helper()
 	l := &Load{
-		quit: make(chan struct{}), done: make(chan struct{}), to: to, rate: rate, limit: limit, open: map[int]*request{},
+		quit: make(chan struct{}), done: make(chan struct{}), to: to, from: from, rate: rate, limit: limit, open: map[int]*request{},
 		request: fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %v\r\nConnection: close\r\n\r\n", to.Addr()),
 	}
 	go func() {
@@ -107,6 +111,13 @@ func (l *Load) begin() error {
 		return fmt.Errorf("making a socket: %w", err)
 	}
 	l.open[fd] = &request{at: at}
+	if len(l.from) > 0 {
+		own := &unix.SockaddrInet4{Addr: l.from[l.count%len(l.from)].As4()}
+		if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1), unix.Bind(fd, own)); err != nil {
+			return fmt.Errorf("binding to an address of the client: %w", err)
+		}
+		l.count++
+	}
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(l.to.Port()), Addr: l.to.Addr().As4()}); err != nil && err != unix.EINPROGRESS {
 		return fmt.Errorf("connecting: %w", err)
 	}
