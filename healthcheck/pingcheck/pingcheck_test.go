@@ -96,11 +96,23 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestSource: an address to come from, with each kind of socket.
 func TestSource(t *testing.T) {
-	for bind, ok := range map[string]bool{"127.0.0.2": true, "192.0.2.1": false} {
-		r := check(t, newChecker(t, "127.0.0.1", healthcheck.Source{Bind: netip.AddrPortFrom(netip.MustParseAddr(bind), 0)}), time.Second)
-		if r.OK != ok {
-			t.Errorf("from %s: %+v", bind, r)
+	for _, groups := range []string{"0 2147483647", "1 0"} {
+		for bind, ok := range map[string]bool{"127.0.0.2": true, "192.0.2.1": false, "::1": true, "2001:db8::1": false} {
+			t.Run(groups+" "+bind, func(t *testing.T) {
+				checktest.InNamespace(t, func() {
+					checktest.Sysctl(t, "net/ipv4/ping_group_range", groups)
+					target, from := "127.0.0.1", netip.MustParseAddr(bind)
+					if from.Is6() {
+						target = "::1"
+					}
+					r := check(t, newChecker(t, target, healthcheck.Source{Bind: netip.AddrPortFrom(from, 0)}), time.Second)
+					if r.OK != ok || r.LocalFault {
+						t.Errorf("%+v, want OK %v", r, ok)
+					}
+				})
+			})
 		}
 	}
 }

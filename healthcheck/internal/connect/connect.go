@@ -130,7 +130,7 @@ func open(op string, target netip.AddrPort, source healthcheck.Source, kind, pro
 		err = route(fd, source)
 	}
 	if err == nil {
-		err = bindTo(fd, family, source)
+		err = bindTo(fd, family, kind, source)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -156,7 +156,7 @@ func route(fd int, source healthcheck.Source) error {
 }
 
 // bindTo sets the source address and port, if there are any.
-func bindTo(fd, family int, source healthcheck.Source) error {
+func bindTo(fd, family, kind int, source healthcheck.Source) error {
 	bind := source.Bind
 	if !bind.Addr().IsValid() && bind.Port() == 0 {
 		return nil
@@ -174,8 +174,10 @@ func bindTo(fd, family int, source healthcheck.Source) error {
 		op = "bind " + bind.Addr().String()
 		level, name = unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT // the port is chosen by connect, per destination
 	}
-	if err := unix.SetsockoptInt(fd, level, name, 1); err != nil {
-		return &Error{Op: op, Err: err, Local: true}
+	if kind != unix.SOCK_RAW { // which has no ports, and IPv6 not the option
+		if err := unix.SetsockoptInt(fd, level, name, 1); err != nil {
+			return &Error{Op: op, Err: err, Local: true}
+		}
 	}
 	sa, bindFamily, err := sockaddr(bind, source.Interface)
 	if err != nil {
