@@ -14,6 +14,8 @@ import (
 const (
 	answerMax = 16 << 10 // bytes in which something must match
 	shownMax  = 60       // bytes of an answer that are shown
+
+	lookedMost = 64 * answerMax // bytes that are looked at, again and again, without sparing
 )
 
 // talk sends and waits for what is expected, and says in words what came.
@@ -43,17 +45,19 @@ func (c *Checker) talk(ctx context.Context, start time.Time, conn io.ReadWriter)
 	return "", fmt.Errorf("%s says %s, which is not as expected, then: %w", c.cfg.Target, quoted(answer), err)
 }
 
-// listen reads until something matches, or no more comes. Large answers are looked
-// at less often, so that one that drips costs no more than one that comes at once.
+// listen reads until something matches, or no more comes. Once much was looked at, a large
+// answer is looked at less often, so that one that drips costs little more than one that
+// comes at once.
 func (c *Checker) listen(conn io.Reader) (answer []byte, found bool, err error) {
 	buffer := make([]byte, 4096)
-	looked := 0
+	looked, cost := 0, 0
 	for err == nil && len(answer) < answerMax {
 		var n int
 		n, err = conn.Read(buffer[:min(len(buffer), answerMax-len(answer))])
 		answer = append(answer, buffer[:n]...)
-		if len(answer) < 1024 || len(answer) >= looked+looked/8 {
-			if looked = len(answer); c.expect.Match(answer) {
+		if cost < lookedMost || len(answer) >= looked+looked/8 {
+			looked, cost = len(answer), cost+len(answer)
+			if c.expect.Match(answer) {
 				return answer, true, nil
 			}
 		}

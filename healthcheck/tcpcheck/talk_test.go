@@ -73,6 +73,21 @@ func TestTalk(t *testing.T) {
 	}
 }
 
+// TestTalkDecidesAtOnce: the check decides as soon as it matches, also when the end of a long
+// answer comes after a pause and the server then waits.
+func TestTalkDecidesAtOnce(t *testing.T) {
+	addr := checktest.Serve(t, nil, func(c net.Conn) {
+		_, _ = io.WriteString(c, strings.Repeat("x", 8000))
+		time.Sleep(20 * time.Millisecond)
+		_, _ = io.WriteString(c, "ready")
+		_, _ = io.Copy(io.Discard, c)
+	})
+	c := newChecker(t, tcpcheck.Config{Target: addr, Expect: "ready$"})
+	if r := within(t, c, 3*time.Second); !r.OK || r.Latency > 2*time.Second {
+		t.Errorf("%+v, want it at once", r)
+	}
+}
+
 func within(t *testing.T, c healthcheck.Checker, limit time.Duration) healthcheck.Result {
 	t.Helper()
 	leaks := checktest.Leaks(t)
