@@ -63,18 +63,23 @@ func (s *Scheduler) set(job Job, now time.Time) {
 		heap.Push(&s.queue, e)
 		return
 	}
-	changed := e.job.Interval != job.Interval
+	interval, pause := e.job.Interval, e.job.DelayBeforeRetry
 	e.set(job)
-	if !changed {
-		return
-	}
-	// A shorter interval must not wait for the old, longer one to pass.
-	if slot := now.Add(s.random(job.Interval)); slot.Before(e.slot) {
-		e.slot = slot
-		if e.index >= 0 && slot.Before(e.due) && !e.tracker.Retrying() {
-			e.due = slot
-			heap.Fix(&s.queue, e.index)
+	// Shorter times must not wait for the old, longer ones to pass.
+	due := e.due
+	if job.Interval != interval {
+		if slot := now.Add(s.random(job.Interval)); slot.Before(e.slot) {
+			e.slot, due = slot, slot
 		}
+	}
+	if e.tracker.Retrying() {
+		if due = e.due; job.DelayBeforeRetry < pause {
+			due = now.Add(job.DelayBeforeRetry)
+		}
+	}
+	if e.index >= 0 && due.Before(e.due) {
+		e.due = due
+		heap.Fix(&s.queue, e.index)
 	}
 }
 

@@ -304,6 +304,26 @@ func TestO39ChangedCheck(t *testing.T) {
 	}
 }
 
+// TestRetryComesSooner: a reload that shortens delay_before_retry does not wait for the old one
+// to pass; one that makes it longer changes nothing about a retry that waits.
+func TestRetryComesSooner(t *testing.T) {
+	for _, tt := range []struct{ pause, want time.Duration }{{time.Second, 11 * time.Second}, {time.Hour, 60 * time.Second}} {
+		inBubble(t, Options{}, func(t *testing.T, s *Scheduler) {
+			f := bad()
+			j := job("x", f)
+			j.Interval, j.Retry, j.DelayBeforeRetry = time.Hour, 1, time.Minute
+			configure(t, s, j)
+			pass(10 * time.Second)
+			j.DelayBeforeRetry = tt.pause
+			configure(t, s, j)
+			pass(2 * time.Minute)
+			if at := offsets(f); len(at) != 2 || at[1] != tt.want {
+				t.Errorf("with %v: attempts at %v, want the second at %v", tt.pause, at, tt.want)
+			}
+		})
+	}
+}
+
 // TestRiseAndFall: so many checks in a row, one each interval, decide; with
 // retries each of the failures has them. Status tells how far it is.
 func TestRiseAndFall(t *testing.T) {
