@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,27 @@ func TestRegexIsBounded(t *testing.T) {
 	if took := time.Since(start); took > 2*time.Second {
 		t.Errorf("took %v", took)
 	}
+}
+
+// FuzzRegexOptions: what a configuration may hold, an expression that RE2 takes with any
+// options, can be made, and judging a body with it ends.
+func FuzzRegexOptions(f *testing.F) {
+	for i, p := range []string{"ok", "^a$", "(a|b$)*", "[^x]+$", "(?i)a", `\bfoo\b`, "a{2,3}$|^$", "(?m)^x$", `\pL+`, "$*", "(?-s).+?(?U:x*)", "(?i:k)ſ"} {
+		f.Add(p, "foo ok\n", byte(i))
+	}
+	f.Fuzz(func(t *testing.T, pattern, text string, on byte) {
+		if _, err := syntax.Parse(pattern, syntax.Perl); err != nil || len(pattern) > 100 {
+			return
+		}
+		r := Regex{Pattern: pattern, Options: RegexOptions{
+			Caseless: on&1 != 0, DollarEndOnly: on&2 != 0, DotAll: on&4 != 0, FirstLine: on&8 != 0, Multiline: on&16 != 0, Ungreedy: on&32 != 0,
+		}}
+		re, err := r.compile()
+		if err != nil {
+			t.Fatalf("%q with %+v: %v", pattern, r.Options, err)
+		}
+		_ = r.judge(t.Context(), re, []byte(text))
+	})
 }
 
 // FuzzRegex: no pattern that is taken makes trouble, and without options it means

@@ -1,6 +1,7 @@
 package httpcheck_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -120,6 +121,22 @@ func TestVerification(t *testing.T) {
 				t.Errorf("got %+v, want %v %q", r, tt.ok, tt.want)
 			}
 		})
+	}
+}
+
+// TestOddCertificate: a serial number below 0, which some appliances give themselves,
+// matters to nobody who verifies nothing.
+func TestOddCertificate(t *testing.T) {
+	secure := checktest.TLSConfig(t, "www.example.org")
+	der := secure.Certificates[0].Certificate[0]
+	at := bytes.Index(der, []byte{0xa0, 3, 2, 1, 2, 2, 1, 1}) // version 3, serial number 1
+	if at < 0 {
+		t.Fatal("the certificate is built otherwise")
+	}
+	der[at+7] = 0x81
+	addr := checktest.Serve(t, secure, answer("HTTP/1.1 200 OK\r\n\r\n"))
+	if r := check(t, httpcheck.Config{Target: addr, TLS: true, URLs: []httpcheck.URL{{}}}, 5*time.Second); !r.OK {
+		t.Errorf("%+v", r)
 	}
 }
 
