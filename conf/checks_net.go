@@ -176,8 +176,8 @@ var (
 			pathKey("that of the real server"),
 			&key{name: "service", kind: textKind, min: 1, max: 255, defText: "the whole server", doc: "Whose health is asked for, as in \"shop.v1.Orders\"."},
 			&key{name: "tls", kind: boolKind, def: false, doc: "Speak TLS. The certificate is not verified."},
-			&key{name: "sni_name", kind: textKind, min: 1, max: 253, doc: "The TLS server name to send."},
-			&key{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: "that of the real server, else the address", doc: "The name that the server is asked under (:authority)."}),
+			&key{name: "sni_name", kind: solidKind, min: 1, max: 253, doc: "The TLS server name to send."},
+			&key{name: "virtualhost", kind: solidKind, min: 1, max: 253, defText: "that of the real server, else the address", doc: "The name that the server is asked under (:authority)."}),
 	}
 )
 

@@ -26,6 +26,7 @@ var (
 	timeKind      = &kind{"time", "", []string{"type", "syntax", "range"}, parseTime}
 	choiceKind    = &kind{"choice", "", []string{"type", "word"}, parseChoice}
 	textKind      = &kind{"text", "a string", []string{"type", "length", "characters"}, parseText}
+	solidKind     = &kind{"solid", "a string without blanks", []string{"type", "length", "characters"}, parseSolid}
 	interfaceKind = &kind{"interface", `the name of a network interface, at most 15 characters ("eth0")`, []string{"type", "syntax"}, parseInterface}
 	addressKind   = &kind{"address", `an IPv4 or IPv6 address of one host ("192.0.2.1")`, []string{"type", "syntax", "host"}, parseAddress}
 	group4Kind    = &kind{"group4", `an IPv4 multicast address ("224.0.0.18")`, []string{"type", "syntax", "group"}, parseGroup}
@@ -213,6 +214,14 @@ func parseText(f field) (any, bool) {
 		return f.badAt(f.it, f.path, "characters", f.shown()+" contains a control character", "must be a string of printable characters, on one line")
 	}
 	return s, true
+}
+
+// parseSolid reads a string without blanks.
+func parseSolid(f field) (any, bool) {
+	if s, ok := f.it.value.(string); ok && blank(s) && printable(s) {
+		return f.badAt(f.it, f.path, "characters", f.shown()+" contains a blank", "must be a string without blanks")
+	}
+	return parseText(f)
 }
 
 // printable reports whether a string can stand in a log line.

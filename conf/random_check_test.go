@@ -52,13 +52,14 @@ func randomOwn(r *rapid.T, k *Check) {
 		}
 	case "GRPC_CHECK":
 		k.TLS = coin(r)
-		for _, s := range []*string{&k.Service, &k.VirtualHost} {
-			if coin(r) {
-				*s = text(r)
-			}
+		if coin(r) {
+			k.Service = text(r)
+		}
+		if coin(r) {
+			k.VirtualHost = solid(r)
 		}
 		if k.TLS && coin(r) {
-			k.SNI = text(r)
+			k.SNI = solid(r)
 		}
 	case "MISC_CHECK":
 		k.Target, k.Bind, k.BindIf, k.FWMark = netip.AddrPort{}, netip.AddrPort{}, "", 0

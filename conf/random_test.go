@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,9 @@ func mixed(vs VirtualServer) bool {
 func text(r *rapid.T) string {
 	return rapid.StringMatching(`[ -~äß日😀"\\'#=\[\]{}]{1,20}`).Draw(r, "text")
 }
+
+// solid is a text without blanks.
+func solid(r *rapid.T) string { return strings.ReplaceAll(text(r), " ", "-") }
 
 // name is a name of a table.
 func name(r *rapid.T) string {
@@ -486,10 +490,10 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	}
 	k.HTTPProtocol = rapid.SampledFrom([]string{"1.0", "1.0C", "1.1"}).Draw(r, "protocol")
 	if coin(r) {
-		k.VirtualHost = text(r)
+		k.VirtualHost = solid(r)
 	}
 	if kind == "SSL_GET" && coin(r) {
-		k.SNI = text(r)
+		k.SNI = solid(r)
 	} else if kind == "SSL_GET" && k.VirtualHost != "" {
 		k.EnableSNI = coin(r)
 	}
@@ -499,7 +503,7 @@ func randomCheck(r *rapid.T, kind string, target netip.AddrPort) Check {
 	for range number(r, 1, 3) {
 		u := URL{Path: "/" + rapid.StringMatching(`[!-~ä]{0,9}`).Draw(r, "path"), VirtualHost: k.VirtualHost}
 		if coin(r) {
-			u.VirtualHost = text(r)
+			u.VirtualHost = solid(r)
 		}
 		if coin(r) {
 			u.Digest = rapid.StringMatching(`[0-9a-f]{32}`).Draw(r, "digest")

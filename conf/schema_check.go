@@ -33,7 +33,7 @@ func timingKeys(from string) []*key {
 		{name: "rise", kind: intKind, min: 1, max: 1000, def: one, defText: oneText, doc: "How many checks in a row must pass before a server that was down counts as up. At the start one is enough, but for alpha.", differs: ours},
 		{name: "alpha", kind: boolKind, def: off, defText: offText, doc: "At the start, and when it is new, a server is down until the check has passed (rise times). Without it a new server takes connections until the check fails."},
 		{name: "warmup", kind: timeKind, max: day, defText: or(from, "delay_loop"), doc: "The first check starts at a random moment within this time, so that not all start at once; 0: at once."},
-		{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: from, doc: "Host header (and, with enable_sni, TLS server name) of HTTP_GET and SSL_GET."},
+		{name: "virtualhost", kind: solidKind, min: 1, max: 253, defText: from, doc: "Host header (and, with enable_sni, TLS server name) of HTTP_GET and SSL_GET."},
 	}
 }
 
@@ -94,7 +94,7 @@ func httpKeys(more ...*key) []*key {
 	return append(append(checkKeys(pathKey("that of the real server"),
 		&key{name: "http_protocol", kind: choiceKind, words: []string{"1.0", "1.0C", "1.1"}, def: "1.0", doc: "HTTP version; 1.0C is 1.0 with \"Connection: close\"."},
 		&key{name: "fast_recovery", kind: boolKind, def: true, doc: "At the start and after a failure all pages are fetched one right after the other. It is always so; false is accepted and warns.", differs: "keepalived waits a delay_loop before each of them (off)."},
-		&key{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: "that of the real server, else the address", doc: "Host header, unless the url has its own."}),
+		&key{name: "virtualhost", kind: solidKind, min: 1, max: 253, defText: "that of the real server, else the address", doc: "Host header, unless the url has its own."}),
 		more...), &key{name: "url", kind: tablesKind, block: urlBlock, need: true, doc: "What to fetch and what to expect; of several one is fetched each delay_loop, and all of them at the start and after a failure: url = [{ path = \"/\", status_code = \"200-299\" }]."})
 }
 
@@ -117,7 +117,7 @@ var (
 		doc: "As HTTP_GET, over TLS. The server's certificate is verified only with a ca in SSL.",
 		keys: httpKeys(
 			&key{name: "enable_sni", kind: boolKind, def: false, doc: "Send a TLS server name: sni_name, else virtualhost, that of the url first."},
-			&key{name: "sni_name", kind: textKind, min: 1, max: 253, doc: "The TLS server name to send; implies enable_sni."},
+			&key{name: "sni_name", kind: solidKind, min: 1, max: 253, doc: "The TLS server name to send; implies enable_sni."},
 			&key{name: "tls_compliant", kind: boolKind, def: false, doc: "A body that has no length must end as TLS wants it (close_notify), not just with the connection, which could have been cut. It is then read even where no url looks at it."},
 			&key{name: "SSL", kind: tableKind, block: sslBlock, defText: "that at the top of the file", doc: "Certificates for this check, in place of those at the top of the file; an empty table: none."}),
 	}
@@ -159,7 +159,7 @@ var (
 			{name: "path", kind: pathKind, def: "/", doc: "What to fetch, with the query if there is one."},
 			{name: "status_code", kind: statusKind, defText: "200-299", doc: "Codes that are good: 200, \"200-299\", \"200-299 301\" or [200, 301]."},
 			{name: "digest", kind: digestKind, doc: "MD5 of the body, 32 hexadecimal digits."},
-			{name: "virtualhost", kind: textKind, min: 1, max: 253, defText: "that of the check", doc: "Host header of this page."},
+			{name: "virtualhost", kind: solidKind, min: 1, max: 253, defText: "that of the check", doc: "Host header of this page."},
 			{name: "regex", kind: textKind, min: 1, max: 4096, doc: "Regular expression (RE2) that must match somewhere in the body, of which 4 MiB are read. A \"$\" matches before a newline at the end, too.", differs: "RE2 takes the time that the body takes, whatever the expression; it has no look-around, back-references, atomic groups and possessive quantifiers."},
 			{name: "regex_no_match", kind: boolKind, def: false, doc: "The page is good when regex does not match."},
 			{name: "regex_options", kind: regexOptionsKind, doc: "Words with blanks between: caseless, dollar_endonly, dotall, firstline, multiline, ungreedy. Those that RE2 needs none of are taken, too."},

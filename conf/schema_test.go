@@ -37,7 +37,7 @@ func TestSchemaIsComplete(t *testing.T) {
 				t.Errorf("%s.%s has no kind or description", b.name, k.name)
 			case k.need && (k.def != nil || k.defText != ""):
 				t.Errorf("%s.%s must be given and has a default", b.name, k.name)
-			case (k.kind == intKind || k.kind == timeKind || k.kind == textKind) && k.max <= k.min:
+			case (k.kind == intKind || k.kind == timeKind || k.kind == textKind || k.kind == solidKind) && k.max <= k.min:
 				t.Errorf("%s.%s has no bounds", b.name, k.name)
 			case k.kind == choiceKind && len(k.words) == 0:
 				t.Errorf("%s.%s has no words", b.name, k.name)
