@@ -82,6 +82,8 @@ func (k *key) valueCell() string {
 		return "time " + span2(k.min, k.max)
 	case "text":
 		return fmt.Sprintf("a string of up to %d bytes", k.max)
+	case "solid":
+		return fmt.Sprintf("a string of up to %d bytes without blanks", k.max)
 	}
 	return k.allowed()
 }
