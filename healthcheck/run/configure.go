@@ -63,7 +63,7 @@ func (s *Scheduler) set(job Job, now time.Time) {
 		heap.Push(&s.queue, e)
 		return
 	}
-	interval, pause := e.job.Interval, e.job.DelayBeforeRetry
+	interval, pause := e.job.Interval, e.pause()
 	e.set(job)
 	// Shorter times must not wait for the old, longer ones to pass.
 	due := e.due
@@ -73,8 +73,8 @@ func (s *Scheduler) set(job Job, now time.Time) {
 		}
 	}
 	if e.tracker.Retrying() {
-		if due = e.due; job.DelayBeforeRetry < pause {
-			due = now.Add(job.DelayBeforeRetry)
+		if due = e.due; e.pause() < pause {
+			due = now.Add(e.pause())
 		}
 	}
 	if e.index >= 0 && due.Before(e.due) {

@@ -93,6 +93,9 @@ func (a *Attempt) begin() (socket, error) {
 func (a *Attempt) End(fd int, why healthcheck.Reason, limit time.Duration) error {
 	err := a.outcome(fd, why, limit)
 	if err == nil {
+		if itself(fd, a.target, a.source.Bind.Port()) {
+			err = &Error{Op: a.op, Err: unix.ECONNREFUSED}
+		}
 		reset := unix.Linger{Onoff: 1}
 		// Without it an entry in TIME_WAIT is left.
 		_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(&reset)), unsafe.Sizeof(reset), 0)

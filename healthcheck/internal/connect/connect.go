@@ -81,28 +81,6 @@ func Dial(ctx context.Context, target netip.AddrPort, source healthcheck.Source)
 	return c, nil
 }
 
-// loops reports whether the socket is connected to itself: so it is when nobody
-// listens on a port of this machine and the kernel chooses, or is told, just that one
-// as the source.
-func (c *Conn) loops() bool {
-	const never = 1024 // no port below is chosen, unless somebody wants it
-	if port := c.remote.Port(); port == 0 || port < never && port != c.local.Port() {
-		return false
-	}
-	same := false
-	err := c.Control(func(fd int) error {
-		sa, err := unix.Getsockname(fd)
-		switch own := sa.(type) {
-		case *unix.SockaddrInet4:
-			same = own.Port == int(c.remote.Port()) && netip.AddrFrom4(own.Addr) == c.remote.Addr().Unmap()
-		case *unix.SockaddrInet6:
-			same = own.Port == int(c.remote.Port()) && netip.AddrFrom16(own.Addr) == c.remote.Addr().WithZone("")
-		}
-		return err
-	})
-	return same && err == nil
-}
-
 // socket is one that is not yet connected.
 type socket struct {
 	fd, family int

@@ -41,6 +41,14 @@ func TestItself(t *testing.T) {
 		}
 		return err
 	}
+	attempt := func(_ context.Context, to netip.AddrPort, from healthcheck.Source) error {
+		a := NewAttempt(to, from)
+		fd, err := a.Begin()
+		if err != nil {
+			return err
+		}
+		return a.End(fd, healthcheck.Ready, time.Second) // as it is on the loopback
+	}
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
@@ -54,7 +62,7 @@ func TestItself(t *testing.T) {
 		free := other.Addr().(*net.TCPAddr).AddrPort()
 		other.Close()
 		defer l.Close()
-		for name, dial := range map[string]func(context.Context, netip.AddrPort, healthcheck.Source) error{"tcp": tcp, "udp": udp, "datagram": datagram} {
+		for name, dial := range map[string]func(context.Context, netip.AddrPort, healthcheck.Source) error{"tcp": tcp, "udp": udp, "datagram": datagram, "attempt": attempt} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			check := checktest.Leaks(t)
 			if err := dial(ctx, free, healthcheck.Source{Bind: free}); !errors.Is(err, unix.ECONNREFUSED) || IsLocal(err) {
