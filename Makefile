@@ -93,7 +93,7 @@ bench-ipvs: setup build ## the same of services and checks, in 5 minutes; writes
 	@$(GO) build -o $(BIN)/bench-ipvs ./test/bench/ipvs
 	$(BIN)/bench-ipvs -page docs/bench-ipvs.md
 
-demo: setup build ## two directors, three servers, take-overs, in 90 s on a real kernel
+demo: setup build ## two directors, three servers, take-overs and a drain, in half a minute on a real kernel
 	$(GO) run ./test/demo
 
 lab: setup build ## the same site, and a shell in it
