@@ -69,7 +69,7 @@ func (o *observation) instances(s *status.Status) {
 }
 
 func (o *observation) virtualServers(s *status.Status) {
-	have, todo, err := o.table.Last()
+	have, changes, err := o.table.Last()
 	o.mu.Lock()
 	v := o.view
 	o.mu.Unlock()
@@ -79,7 +79,7 @@ func (o *observation) virtualServers(s *status.Status) {
 	if len(v.services) == 0 {
 		return
 	}
-	for _, line := range todo {
+	for _, line := range changes {
 		if err == nil {
 			line = "vipd would run: " + line
 		}
