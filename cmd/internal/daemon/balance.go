@@ -51,6 +51,7 @@ type balancer struct {
 	states   map[serviceID]plan.State // as last logged
 	wereUp   map[serviceID]bool       // services that a crashed daemon had UP
 	told     map[serverID]healthcheck.Verdict
+	named    names // the checks that run
 	gentle
 	ended   bool // Omega was called: nothing is acted on any more
 	tellNew bool // a new server is an event, too
@@ -60,7 +61,7 @@ type balancer struct {
 // balancedService is one virtual server with the check keys of its servers.
 type balancedService struct {
 	conf    *conf.VirtualServer
-	keys    [][]string // per real server, per check
+	keys    [][]string // per real server, per check; "" of one that does not run (ha_suspend)
 	run     serviceCommands
 	standby bool                  // not in the table (active_on)
 	held    []healthcheck.Verdict // of the servers while checks do not run (ha_suspend); nil: they do
@@ -116,53 +117,58 @@ func (b *balancer) Configure(servers []conf.VirtualServer) error {
 // configure makes the checks of servers, whose verdicts were old, and the table. Called with mu held.
 func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
 	servers, gone := b.withGone(configured)
-	checks, files := newShared(b.checks.Snapshot()), map[string][]string{}
+	checks := newShared(b.named, b.checks.Snapshot())
 	services := make([]balancedService, 0, len(servers))
 	ran := b.checkKeys()
 	for i := range servers {
 		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
 		s.standby = b.places.standby(s.conf)
-		id := identity(s.conf)
 		if b.places.suspended(s.conf) {
 			s.held = make([]healthcheck.Verdict, len(s.keys))
 		}
-		for j := range s.conf.RealServers {
-			r := &s.conf.RealServers[j]
-			before, known := old[serverID{id, r.Address}]
-			if known && before == healthcheck.Unknown && alpha(r) {
-				before = healthcheck.Up // it is not new, and takes connections
-			}
-			for k := range r.Checks {
-				job, err := b.local.job(id, r, &r.Checks[k], before)
-				if err != nil {
-					return err
-				}
-				if s.held == nil {
-					s.keys[j] = append(s.keys[j], checks.add(job, ran[serverID{id, r.Address}]))
-					if name := r.Checks[k].File; name != "" {
-						files[name] = append(files[name], s.keys[j][k])
-					}
-					continue
-				}
-				s.keys[j] = append(s.keys[j], job.Key)
-				if job.Inherit != healthcheck.Unknown {
-					s.held[j] = job.Inherit
-				}
-			}
+		if err := b.addChecks(&s, checks, old, ran); err != nil {
+			return err
 		}
 		services = append(services, s)
 	}
-	b.local.watch(files)
-	switch err := b.checks.Configure(checks.all()); {
+	jobs := checks.all()
+	b.local.watch(checks.files())
+	switch err := b.checks.Configure(jobs); {
 	case errors.Is(err, run.ErrLingering):
 		b.log.Warn("a health check does not end; its results are ignored", zap.NamedError("err", err))
 	case err != nil:
 		return fmt.Errorf("configuring health checks: %w", err)
 	}
 	left := b.services
-	b.servers, b.services = configured, services
+	b.servers, b.services, b.named = configured, services, checks.now
 	b.tellGone(left)
 	b.apply(b.checks.Snapshot(), reconcile.Status{})
+	return nil
+}
+
+// addChecks asks for the checks of a service, or keeps the verdicts of its servers where none are to run.
+func (b *balancer) addChecks(s *balancedService, checks *shared, old map[serverID]healthcheck.Verdict, ran map[serverID][]string) error {
+	for j := range s.conf.RealServers {
+		r := &s.conf.RealServers[j]
+		id := serverID{identity(s.conf), r.Address}
+		before, known := old[id]
+		if known && before == healthcheck.Unknown && alpha(r) {
+			before = healthcheck.Up // it is not new, and takes connections
+		}
+		s.keys[j] = make([]string, len(r.Checks))
+		for k := range r.Checks {
+			job, err := b.local.job(id.service, r, &r.Checks[k], before)
+			if err != nil {
+				return err
+			}
+			switch {
+			case s.held == nil:
+				checks.add(&request{job: job, server: before, before: ran[id], file: r.Checks[k].File, name: &s.keys[j][k]})
+			case job.Inherit != healthcheck.Unknown:
+				s.held[j] = job.Inherit
+			}
+		}
+	}
 	return nil
 }
 

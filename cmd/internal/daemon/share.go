@@ -1,8 +1,9 @@
 package daemon
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,90 +12,186 @@ import (
 	"vipd/healthcheck/run"
 )
 
-// shared gathers the checks of all services, so that one which several of them
-// have, of the same server with the same timing, runs once.
-type shared struct {
-	running map[string]run.Status // before
-	jobs    []run.Job
-	at      map[variant]int // index of the job
-	taken   map[string]bool // keys under which jobs run
-	users   []int           // of each job
-}
-
-// variant tells apart what asks the same of the same server and still is another
-// check. A reload that changes the timing of a check keeps its key, and so its
-// verdict and counters, as long as it is the only one or the first that asks this.
+// variant is what a check is, whoever has it: what is asked of which server, and its timing. Servers of several services
+// with the same variant share one check.
 type variant struct {
 	key             string
 	interval, limit time.Duration
 	pause, quick    time.Duration
 	limits          healthcheck.Limits
-	inherit         healthcheck.Verdict
 }
 
-func newShared(running map[string]run.Status) *shared {
-	return &shared{running: running, at: map[variant]int{}, taken: map[string]bool{}}
+func variantOf(j run.Job) variant {
+	return variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.DelayIfRefused, j.Limits}
 }
 
-// add takes the check of a server and returns the key under which it runs. before are the keys of that server's checks
-// so far.
-func (s *shared) add(j run.Job, before []string) string {
-	v := variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.DelayIfRefused, j.Limits, j.Inherit}
-	if known, ok := s.running[j.Key]; ok && known.Known && !known.Inherited {
-		v.inherit = healthcheck.Unknown // what it starts from is no longer of interest
+// names are the checks that run: under its name a check's verdict, counters and schedule outlive a reload.
+type names map[string]variant
+
+// request is one server's wish for a check.
+type request struct {
+	job run.Job
+	variant
+	before []string            // names of the checks that the server had in this service
+	server healthcheck.Verdict // of the server before; Unknown also for a new one
+	file   string              // that the check looks at
+	name   *string             // where the name goes
+}
+
+// shared names the checks of all services. One that is as before goes on under its name wherever it now stands; of what
+// is left, one whose timing alone has changed goes on under that of its own server; only then new ones get names, which
+// no other had before.
+type shared struct {
+	statuses map[string]run.Status // of the checks that run
+	running  names
+	by       map[variant][]string // names under which a variant runs, those with results first
+	asked    []*request
+	now      names
+}
+
+func newShared(running names, statuses map[string]run.Status) *shared {
+	s := &shared{statuses: statuses, running: running, by: map[variant][]string{}, now: names{}}
+	for name, v := range running {
+		s.by[v] = append(s.by[v], name)
 	}
-	if i, ok := s.at[v]; ok {
-		s.users[i]++
-		s.jobs[i].LogFailures = s.jobs[i].LogFailures || j.LogFailures
-		return s.jobs[i].Key
+	for _, list := range s.by {
+		slices.SortFunc(list, func(a, b string) int {
+			return cmp.Or(s.rank(a)-s.rank(b), len(a)-len(b), cmp.Compare(a, b))
+		})
 	}
-	j.Key = s.free(j, before)
-	s.taken[j.Key] = true
-	s.at[v] = len(s.jobs)
-	s.jobs = append(s.jobs, j)
-	s.users = append(s.users, 1)
-	return j.Key
+	return s
 }
 
-// free returns the key under which a job may run: its own, or with a number.
-func (s *shared) free(j run.Job, before []string) string {
-	plain := j.Key
-	if st := s.running[plain]; !st.Known || st.Inherited {
-		for _, k := range before { // it goes on
-			if !s.taken[k] && (k == plain || strings.HasPrefix(k, plain+" #")) {
-				return k
+// rank is 0 for a check with results of its own.
+func (s *shared) rank(name string) int {
+	if st := s.statuses[name]; st.Known && !st.Inherited {
+		return 0
+	}
+	return 1
+}
+
+func (s *shared) verdict(name string) healthcheck.Verdict {
+	switch st := s.statuses[name]; {
+	case !st.Known:
+		return healthcheck.Unknown
+	case st.Healthy:
+		return healthcheck.Up
+	}
+	return healthcheck.Down
+}
+
+// add takes a request. It has its name after all.
+func (s *shared) add(r *request) {
+	r.variant = variantOf(r.job)
+	s.asked = append(s.asked, r)
+}
+
+// all names the checks that were asked for, and returns them. Those that several servers share say so in the log.
+func (s *shared) all() []run.Job {
+	fresh := map[variant]map[healthcheck.Verdict]string{}
+	for _, find := range []func(*request) string{s.same, s.changed, func(r *request) string { return s.begin(r, fresh) }} {
+		for _, r := range s.asked {
+			if *r.name != "" {
+				continue
+			}
+			if *r.name = find(r); *r.name != "" {
+				s.now[*r.name] = r.variant
 			}
 		}
 	}
-	for n := 2; s.taken[j.Key] || !s.fits(j); n++ {
-		j.Key = plain + " #" + strconv.Itoa(n)
-	}
-	return j.Key
-}
-
-// fits reports whether a job may go on as what runs under its key: that has results of its own, or knows as much. What
-// another server's check only starts from, alpha for one, says nothing of this one.
-func (s *shared) fits(j run.Job) bool {
-	st, runs := s.running[j.Key]
-	if !runs || st.Known && !st.Inherited {
-		return true
-	}
-	verdict := healthcheck.Unknown
-	if st.Known {
-		verdict = healthcheck.Down
-		if st.Healthy {
-			verdict = healthcheck.Up
+	var jobs []run.Job
+	at, users := map[string]int{}, []int{}
+	for _, r := range s.asked {
+		i, known := at[*r.name]
+		if !known {
+			i = len(jobs)
+			at[*r.name] = i
+			r.job.Key = *r.name
+			jobs, users = append(jobs, r.job), append(users, 0)
 		}
+		users[i]++
+		jobs[i].LogFailures = jobs[i].LogFailures || r.job.LogFailures
 	}
-	return verdict == j.Inherit
-}
-
-// all returns the jobs. Those that several servers share say so in the log.
-func (s *shared) all() []run.Job {
-	for i, n := range s.users {
+	for i, n := range users {
 		if n > 1 {
-			s.jobs[i].Fields = append(s.jobs[i].Fields, zap.Int("shared_by", n))
+			jobs[i].Fields = append(jobs[i].Fields, zap.Int("shared_by", n))
 		}
 	}
-	return s.jobs
+	return jobs
+}
+
+// files returns the names of the checks that look at each file.
+func (s *shared) files() map[string][]string {
+	files := map[string][]string{}
+	for _, r := range s.asked {
+		if r.file != "" {
+			files[r.file] = append(files[r.file], *r.name)
+		}
+	}
+	return files
+}
+
+// same returns the name of a check that is as before, "" if there is none: the server's own, or an equal one that knows
+// as much, or, for a server that has none, another's.
+func (s *shared) same(r *request) string {
+	list := s.by[r.variant]
+	for _, own := range list {
+		if !slices.Contains(r.before, own) {
+			continue
+		}
+		return list[slices.IndexFunc(list, func(n string) bool { return s.verdict(n) == s.verdict(own) })]
+	}
+	return s.others(r)
+}
+
+// others returns the name of a check of others that is just the one asked for, "" if there is none. Where the server has
+// a verdict it keeps that, until the check has a result after the reload. What another's check only starts from, alpha
+// for one, says nothing of this one.
+func (s *shared) others(r *request) string {
+	for _, n := range s.by[r.variant] {
+		v := s.verdict(n)
+		if s.rank(n) == 0 && (r.server == healthcheck.Unknown || r.server == v) || v == r.job.Inherit {
+			return n
+		}
+	}
+	return ""
+}
+
+// changed returns the name of a check of the same server that asks the same and whose timing nobody has any more.
+func (s *shared) changed(r *request) string {
+	for _, n := range r.before {
+		if v, taken := s.now[n]; s.running[n].key != r.key || taken && v != r.variant {
+			continue
+		}
+		if !slices.Contains(s.by[r.variant], n) {
+			s.by[r.variant] = append(s.by[r.variant], n)
+		}
+		return n
+	}
+	return ""
+}
+
+// begin returns the name of a new check, or of one that just came to be what it is.
+func (s *shared) begin(r *request, fresh map[variant]map[healthcheck.Verdict]string) string {
+	if n := s.others(r); n != "" {
+		return n
+	}
+	if n := fresh[r.variant][r.job.Inherit]; n != "" {
+		return n
+	}
+	name := r.key
+	for n := 2; s.used(name); n++ {
+		name = r.key + " #" + strconv.Itoa(n)
+	}
+	if fresh[r.variant] == nil {
+		fresh[r.variant] = map[healthcheck.Verdict]string{}
+	}
+	fresh[r.variant][r.job.Inherit] = name
+	return name
+}
+
+func (s *shared) used(name string) bool {
+	_, ran := s.running[name]
+	_, taken := s.now[name]
+	return ran || taken
 }

@@ -212,12 +212,13 @@ func TestAlphaStartsDown(t *testing.T) {
 }
 
 func TestSharedLogFields(t *testing.T) {
-	s := newShared(nil)
+	s := newShared(nil, nil)
+	named := make([]string, 3)
 	job := run.Job{Key: "x", Fields: []zap.Field{zap.String("check", "x")}}
 	failing := job
 	failing.LogFailures = true
-	for _, j := range []run.Job{job, failing, {Key: "y"}} {
-		s.add(j, nil)
+	for i, j := range []run.Job{job, failing, {Key: "y"}} {
+		s.add(&request{job: j, name: &named[i]})
 	}
 	jobs := s.all()
 	if len(jobs) != 2 || !jobs[0].LogFailures || len(jobs[1].Fields) != 0 ||
