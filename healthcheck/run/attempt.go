@@ -16,7 +16,7 @@ import (
 // start begins an attempt: one of a Waiter is only begun here, for any other there is a
 // goroutine. Called with mu held.
 func (s *Scheduler) start(e *entry, now time.Time) {
-	s.late = max(s.late, now.Sub(e.due))
+	s.late.begun(e, now.Sub(e.due))
 	s.started++
 	s.inFlight[e.lane]++
 	e.running, e.startedAt, e.deadline = true, now, now.Add(e.job.Timeout)

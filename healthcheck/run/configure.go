@@ -92,6 +92,7 @@ func (s *Scheduler) removeAllBut(wanted map[string]bool) map[string]chan struct{
 			continue
 		}
 		delete(s.jobs, key)
+		s.late.forget(e)
 		e.removed = true
 		if e.index >= 0 {
 			heap.Remove(&s.queue, e.index)
@@ -179,7 +180,10 @@ type Stats struct {
 	Waiting     int           // due, but without a free place
 	Concurrency int           // places
 	Started     uint64        // attempts ever
+	Late        uint64        // of these, later than due by more than a tenth of their interval
 	MaxLate     time.Duration // longest time from due to started, ever
+	// Alarm is not empty while checks begin later than a whole interval, again and again.
+	Alarm string
 }
 
 // Stats gives the scheduler's own figures.
@@ -187,7 +191,7 @@ func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Stats{Jobs: len(s.jobs), InFlight: s.inFlight[fast] + s.inFlight[slow], Slow: s.inFlight[slow],
-		Concurrency: s.opts.Concurrency, Started: s.started, MaxLate: s.late}
+		Concurrency: s.opts.Concurrency, Started: s.started, Late: s.late.delayed, MaxLate: s.late.worst, Alarm: s.lateAlarm()}
 	for i := range s.lanes {
 		st.Waiting += len(s.lanes[i].waiting) - s.lanes[i].head
 	}
@@ -232,7 +236,7 @@ func (s *Scheduler) sweep(now time.Time) {
 	if cleared > 0 {
 		s.log.Info("health checks out of trouble", zap.Int("checks", cleared))
 	}
-	if raised+cleared > 0 {
+	if s.tellLate() || raised+cleared > 0 {
 		poke(s.changed)
 	}
 }

@@ -43,6 +43,7 @@ type entry struct {
 	trouble        string // of the last attempt: local fault, overrun, panic
 	pending        string // trouble not yet logged
 	alarm          string // what the log was told last
+	late           int    // attempts on end that began later than an interval
 }
 
 func newEntry(job Job) *entry {

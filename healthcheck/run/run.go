@@ -73,7 +73,7 @@ type Scheduler struct {
 	lanes    [2]lane
 	inFlight [2]int
 	started  uint64
-	late     time.Duration
+	late     punctuality
 	ctx      context.Context // of Run; nil when not running
 	attempts sync.WaitGroup
 	outcomes []outcome     // to be told

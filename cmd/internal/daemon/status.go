@@ -59,6 +59,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	d.virtualServers(s, table)
 	d.settingStates(s, cfg)
 	d.counters(s, table)
+	checkTimes(s, d.checks.Stats())
 	d.survival.Status(s, cfg, &table)
 	d.fifoStates(s)
 	d.mailStates(s)
@@ -202,6 +203,15 @@ func (d *Daemon) virtualServers(s *status.Status, table reconcile.Status) {
 		}
 		s.VirtualServers = append(s.VirtualServers, out)
 	}
+}
+
+// checkTimes shows whether checks begin when they are due.
+func checkTimes(s *status.Status, st run.Stats) {
+	if st.Alarm != "" {
+		s.Alarms = append(s.Alarms, st.Alarm)
+	}
+	s.Counters["checks_started"], s.Counters["checks_late"] = int64(st.Started), int64(st.Late)
+	s.Counters["checks_worst_late_ms"] = st.MaxLate.Milliseconds()
 }
 
 func serviceStatus(b balancedService, v view, i int, table reconcile.Status) status.VirtualServer {
