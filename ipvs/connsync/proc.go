@@ -29,12 +29,12 @@ func socketDrops(text string, local netip.AddrPort, except uint64) (n uint64) {
 	return n
 }
 
-// procAddress reads "510000E0:2290": the address in words of the machine's byte order, the port in hexadecimal.
+// procAddress reads "510000E0:2290": the address in words of the machine's byte order, the port in four hexadecimal digits.
 func procAddress(s string) (netip.AddrPort, bool) {
 	host, port, ok := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)
 	p, err2 := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil || err2 != nil || len(b)%4 != 0 {
+	if !ok || err != nil || err2 != nil || len(b)%4 != 0 || len(port) != 4 {
 		return netip.AddrPort{}, false
 	}
 	for i := 0; i < len(b); i += 4 {
