@@ -14,10 +14,12 @@ type Memory struct {
 	table   ipvs.Table                // as wanted
 	ramps   map[ipvs.Target]time.Time // servers on the way to their weight, since when
 	leaving map[ipvs.Target]time.Time // entries that take no new connections any more, since when
+	found   bool                      // the table is one that others left
 }
 
-// Remember returns the memory of a plan that begins with this table in the kernel.
-func Remember(t ipvs.Table) Memory { return Memory{table: t} }
+// Remember returns the memory of a plan that begins with this table in the kernel. A server of it that is on the way to
+// its weight goes on from there.
+func Remember(t ipvs.Table) Memory { return Memory{table: t, found: true} }
 
 // Wants reports whether the plan has the entry in its table.
 func (m Memory) Wants(t ipvs.Target) bool {
@@ -134,10 +136,13 @@ func (p *planner) ramp(s *Service, r *Server) (weight int, ramping bool) {
 	}
 	t := ipvs.Target{Service: keys[i], Destination: At(r.Address, keys[i])}
 	start, ramping := p.in.Before.ramps[t]
-	if !p.in.Before.table[t.Service].Destinations[t.Destination].Usable() {
-		start, ramping = p.in.Now, true
-	}
 	step := r.SlowStart / rampSteps
+	switch d := p.in.Before.table[t.Service].Destinations[t.Destination]; {
+	case !d.Usable():
+		start, ramping = p.in.Now, true
+	case p.in.Before.found:
+		start, ramping = p.in.Now.Add(-step*time.Duration(stepOf(d.Weight, r.Weight))), true
+	}
 	done := int(p.in.Now.Sub(start) / max(step, 1))
 	if !ramping || done >= rampSteps {
 		return r.Weight, false
@@ -150,6 +155,15 @@ func (p *planner) ramp(s *Service, r *Server) (weight int, ramping bool) {
 	}
 	p.wake(start.Add(time.Duration(done+1) * step))
 	return max(1, r.Weight*done/rampSteps), true
+}
+
+// stepOf is the first step on the way to a full weight that has so much.
+func stepOf(weight, full int) int {
+	step := 0
+	for step < rampSteps && max(1, full*step/rampSteps) < weight {
+		step++
+	}
+	return step
 }
 
 // floor returns which failed servers stay in, so that enough are: those that failed last. nil: none.

@@ -124,7 +124,13 @@ func TestOverridesAndReturns(t *testing.T) {
 		s.Eventually(5*time.Second, "conn_reuse_mode is as it was", func() bool { return d.ReadSysctl("net/ipv4/vs/conn_reuse_mode") == "1" })
 		expectSettings(t, d, "1", "1", "3 0", "20")
 	})
-	t.Run("slow start", func(t *testing.T) { testSlowStart(t, s, slow) })
+	t.Run("slow start", func(t *testing.T) { testSlowStart(t, s, slow, func() {}) })
+	t.Run("slow start with a crash", func(t *testing.T) {
+		testSlowStart(t, s, slow, func() {
+			vipd.Kill()
+			vipd.Again()
+		})
+	})
 	t.Run("min_up", func(t *testing.T) { testMinUp(t, s, vipd, floor) })
 }
 
@@ -140,7 +146,8 @@ func expectSettings(t *testing.T, d *lab.Node, nodest, reuse, threshold, refresh
 	}
 }
 
-func testSlowStart(t *testing.T, s *site, servers []*lab.Server) {
+// testSlowStart: a server that returns comes to its weight in steps, which go on after what is done half-way.
+func testSlowStart(t *testing.T, s *site, servers []*lab.Server, halfWay func()) {
 	d := s.d[0]
 	d.WaitWeights(10*time.Second, name(93), ports(93, 100, 100))
 	servers[0].Kill()
@@ -148,7 +155,13 @@ func testSlowStart(t *testing.T, s *site, servers []*lab.Server) {
 	servers[0].SetMode(lab.Answer)
 	began := d.WaitWeights(backWithin, name(93), ports(93, 1, 100))
 	var steps []int
+	var away time.Duration
 	for last := 1; last < 100; time.Sleep(20 * time.Millisecond) {
+		if last == 50 {
+			from := time.Now()
+			halfWay()
+			halfWay, away = func() {}, time.Since(from)
+		}
 		table, err := d.ProcTable()
 		if err != nil {
 			t.Fatal(err)
@@ -160,13 +173,13 @@ func testSlowStart(t *testing.T, s *site, servers []*lab.Server) {
 		if w > last {
 			steps = append(steps, w)
 		}
-		if last = w; time.Since(began) > 8*time.Second {
-			t.Fatalf("steps %v after 8s, and not at 100", steps)
+		if last = w; time.Since(began) > 15*time.Second {
+			t.Fatalf("steps %v after 15s, and not at 100", steps)
 		}
 	}
 	took := time.Since(began)
 	t.Logf("steps %v in %v", steps, took)
-	if len(steps) < 8 || took < 4500*time.Millisecond || took > 5*time.Second+slack {
+	if len(steps) < 8 || took < 4500*time.Millisecond || took > 5*time.Second+away+slack {
 		t.Errorf("steps %v in %v, want ten in 5s", steps, took)
 	}
 }
