@@ -36,6 +36,13 @@ type Checker interface {
 	Check(ctx context.Context) Result
 }
 
+// Keeper is a Checker that knows something of its last attempts. Whoever replaces it by another keeps it when Same says
+// that the other one would do just as it does; that may be while an attempt is made.
+type Keeper interface {
+	Checker
+	Same(other Checker) bool
+}
+
 // Waiter is a Checker an attempt of which is nothing but waiting until one descriptor is
 // writable: whoever has thousands of them waits for all at once, without a goroutine
 // and a timer for each. Its methods do not block; Begin and End are called in turn.

@@ -47,6 +47,12 @@ func New(cfg Config) (*Checker, error) {
 	return c, nil
 }
 
+// Same implements healthcheck.Keeper: the place among the URLs is kept.
+func (c *Checker) Same(other healthcheck.Checker) bool {
+	o, ok := other.(*Checker)
+	return ok && o.cfg.Timeout == c.cfg.Timeout && o.cfg.Key() == c.cfg.Key()
+}
+
 // prepare makes what does not change between attempts.
 func (c *Checker) prepare() (err error) {
 	if err = c.cfg.validate(); err != nil {

@@ -244,6 +244,25 @@ func TestURLsInTurn(t *testing.T) {
 	}
 }
 
+// TestSameChecker: a reload that changes nothing leaves a check its place among the URLs; with another setting that decides
+// the result it is another.
+func TestSameChecker(t *testing.T) {
+	cfg := httpcheck.Config{Target: netip.MustParseAddrPort("10.0.0.1:80"), URLs: []httpcheck.URL{{Path: "/a"}, {Path: "/b"}}, Timeout: time.Second}
+	c := newChecker(t, cfg)
+	var _ healthcheck.Keeper = c
+	if !c.Same(newChecker(t, cfg)) {
+		t.Error("a checker of the same settings is another")
+	}
+	longer, turned := cfg, cfg
+	longer.Timeout++
+	turned.URLs = []httpcheck.URL{{Path: "/b"}, {Path: "/a"}}
+	for what, o := range map[string]healthcheck.Checker{"with another time-out": newChecker(t, longer), "with its URLs turned": newChecker(t, turned), "of another kind": nil} {
+		if c.Same(o) {
+			t.Errorf("a checker %s is the same", what)
+		}
+	}
+}
+
 // TestDeadlines: each URL has its own time, and all of them that of the attempt.
 func TestDeadlines(t *testing.T) {
 	addr := checktest.Serve(t, nil, func(c net.Conn) {

@@ -54,6 +54,9 @@ func newEntry(job Job) *entry {
 
 // set takes over the job's definition; the state stays.
 func (e *entry) set(job Job) {
+	if k, ok := e.job.Checker.(healthcheck.Keeper); ok && k.Same(job.Checker) {
+		job.Checker = k
+	}
 	e.job = job
 	e.tracker.SetLimits(job.Limits)
 	e.fields = job.Fields

@@ -16,7 +16,7 @@ type Job struct {
 	// schedule, a changed one is a new check. Jobs with the same key in one
 	// Configure are one check that is shared; the first one's timing counts.
 	Key     string
-	Checker healthcheck.Checker
+	Checker healthcheck.Checker // a known key keeps its own if that is the same (healthcheck.Keeper)
 
 	Interval time.Duration // delay_loop, from the start of one check to the start of the next; > 0
 	Timeout  time.Duration // deadline of one whole attempt; > 0
