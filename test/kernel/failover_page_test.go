@@ -164,7 +164,7 @@ Made by `+"`test/acceptance/failover-http.sh`"+`; do not edit. %s, in %v, in the
 %s, ahead of which it runs by SCHED_RR 1); %s; %s. Targets missed: %d.
 
 Three real servers (LVS-DR) behind one director, a client in the same network that makes %d HTTP requests a second,
-each on a connection of its own, evenly, whatever becomes of the others. One server dies at any moment between two checks,
+each on a connection of its own, from a port not used before, evenly, whatever becomes of the others. One server dies at any moment between two checks,
 and comes back a second or two after it was taken out of the table. %d trials a line; times in seconds from the death or the
 return, **median (worst)**.
 

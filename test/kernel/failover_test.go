@@ -129,8 +129,7 @@ func newFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{site: newSite(t, 1), rate: 100, tail: 2 * time.Second}
 	f.d[0].IP("addr add " + vipA().String() + "/32 dev eth0")
-	f.cl.Sysctl("net/ipv4/ip_local_port_range", "1024 65000")
-	// The kernel takes every ninth port or so: from 16 addresses none comes again within 3 minutes.
+	// From 16 addresses no port comes again within half an hour.
 	for i := range 16 {
 		a := netip.AddrFrom4([4]byte{10, 9, 0, byte(41 + i)})
 		f.cl.IP("addr add " + a.String() + "/24 dev eth0")

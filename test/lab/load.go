@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,7 @@ type Load struct {
 
 	to       netip.AddrPort
 	from     []netip.Addr
-	count    int
+	begun    *atomic.Uint64 // by all loads of the node
 	rate     int
 	limit    time.Duration
 	request  []byte
@@ -40,15 +41,16 @@ type request struct {
 // whatever becomes of the earlier ones. Each has limit for all of it, from the SYN to
 // the end of the reply, which must be whole and have status 200; its body names the
 // server. It ends with Stop or the test. IPv4 alone. With from, the clients have these
-// addresses in turn: one alone comes to use a port again after a minute, while IPVS still
-// has the connection before it.
+// addresses in turn, and no port of an address comes again before all others: the kernel
+// takes one at random, and with it, now and then, a connection that IPVS still has, to a
+// server that is out of the table, and for which it drops the SYN.
 //
 // One thread does all of it with few system calls: in the user-mode kernel these are
 // what a load costs.
 func (n *Node) Load(to netip.AddrPort, rate int, limit time.Duration, from ...netip.Addr) *Load {
 	n.lab.t.Helper()
 	l := &Load{
-		quit: make(chan struct{}), done: make(chan struct{}), to: to, from: from, rate: rate, limit: limit, open: map[int]*request{},
+		quit: make(chan struct{}), done: make(chan struct{}), to: to, from: from, begun: &n.begun, rate: rate, limit: limit, open: map[int]*request{},
 		request: fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %v\r\nConnection: close\r\n\r\n", to.Addr()),
 	}
 	go func() {
@@ -112,16 +114,31 @@ func (l *Load) begin() error {
 	}
 	l.open[fd] = &request{at: at}
 	if len(l.from) > 0 {
-		own := &unix.SockaddrInet4{Addr: l.from[l.count%len(l.from)].As4()}
-		if err := errors.Join(unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1), unix.Bind(fd, own)); err != nil {
+		if err := l.bind(fd); err != nil {
 			return fmt.Errorf("binding to an address of the client: %w", err)
 		}
-		l.count++
 	}
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(l.to.Port()), Addr: l.to.Addr().As4()}); err != nil && err != unix.EINPROGRESS {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	return unix.EpollCtl(l.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLET, Fd: int32(fd)})
+}
+
+// bind gives a socket the next address, and the port of it that was used longest ago.
+func (l *Load) bind(fd int) error {
+	const lowest, ports = 1024, 1<<16 - 1024
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return err
+	}
+	own := &unix.SockaddrInet4{}
+	for range 16 { // what listens there is left out
+		n, addresses := l.begun.Add(1), uint64(len(l.from))
+		own.Addr, own.Port = l.from[n%addresses].As4(), int(lowest+n/addresses%ports)
+		if err := unix.Bind(fd, own); err != unix.EADDRINUSE {
+			return err
+		}
+	}
+	return unix.EADDRINUSE
 }
 
 // serve waits for something to do, at most so long, and does it.

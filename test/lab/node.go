@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -25,7 +26,8 @@ type Node struct {
 	lab    *Lab
 	octet  int
 	handle *netlink.Handle
-	file   *os.File // the namespace
+	file   *os.File      // the namespace
+	begun  atomic.Uint64 // requests of Load with addresses of their own
 }
 
 // open gets hold of the namespace.
