@@ -12,7 +12,7 @@ var steeringKeys = append([]*key{
 	{name: "omega", kind: boolKind, def: false, doc: "When vipd stops, notify_down of its live servers and quorum_down are run, as they always are when a reload takes a server or the service away."},
 	{name: "sorry_server_inhibit", kind: boolKind, def: false, doc: "The sorry server stays in the table with weight 0 while it is not needed: its connections live on."},
 	{name: "ha_suspend", kind: boolKind, def: false, doc: "Checks run only while the address of the service is on this host, on any interface; meanwhile servers are as they were when it went."},
-	{name: "active_on", kind: choiceKind, words: []string{"always", "master"}, def: "always", doc: "\"master\": the service is in the kernel only while the vrrp_instance with its address is MASTER, and until the address is gone. For directors that are real servers of each other, which would send packets in circles. Checks always run."},
+	{name: "active_on", kind: choiceKind, words: []string{"always", "master"}, def: "always", doc: "\"master\": the service is in the kernel only while the vrrp_instance with its address is MASTER, from before the address comes until it is gone. For directors that are real servers of each other, which would send packets in circles. Checks always run."},
 	{name: "active_instance", kind: textKind, min: 1, max: 255, defText: "the one with the address of the service", doc: "The vrrp_instance of active_on, which a fwmark needs."},
 }, notifyServerKeys("")...)
 

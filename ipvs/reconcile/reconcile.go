@@ -88,6 +88,7 @@ type state struct {
 
 type request struct {
 	release bool
+	read    bool       // the kernel is to be read, too
 	answer  chan error // buffered
 }
 
@@ -129,8 +130,13 @@ func (r *Reconciler) Reread() {
 
 // Refresh reads the kernel now and returns the status with fresh connection counts, or the last known one with an error.
 func (r *Reconciler) Refresh(ctx context.Context) (Status, error) {
-	err := r.ask(ctx, request{answer: make(chan error, 1)})
+	err := r.ask(ctx, request{read: true, answer: make(chan error, 1)})
 	return r.Status(), err
+}
+
+// Settle returns when all that was wanted before has been made so, or has failed, or with ctx.
+func (r *Reconciler) Settle(ctx context.Context) error {
+	return r.ask(ctx, request{answer: make(chan error, 1)})
 }
 
 // Release deletes our services from the kernel and returns when they are gone, or with an error that names what is left.
@@ -185,7 +191,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		case q.release:
 			err = r.release()
 		default:
-			err = l.step(q.answer != nil)
+			err = l.step(q.read)
 		}
 		if q.answer != nil {
 			q.answer <- err

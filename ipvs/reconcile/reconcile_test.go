@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"vipd/ipvs"
 	"vipd/ipvs/ipvstest"
@@ -361,6 +362,38 @@ func TestRefreshHasCounts(t *testing.T) {
 		}
 		stop()
 		if _, err := r.Refresh(t.Context()); err == nil {
+			t.Error("no error after the end")
+		}
+	})
+}
+
+// TestSettle: it returns when the last table is in the kernel, without reading that again, or was tried in vain.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := ipvstest.New()
+		r, stop := start(t, k, "")
+		r.Set(table(web(), 1))
+		synctest.Wait()
+		reads, _ := k.Reads()
+		for w := range 50 {
+			r.Set(table(web(), w+2))
+			if err := r.Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := k.Table(); !got.Equal(table(web(), w+2)) {
+				t.Fatalf("settled with\n%s", got)
+			}
+		}
+		if now, _ := k.Reads(); now != reads {
+			t.Errorf("the kernel was read %d times", now-reads)
+		}
+		k.Fail(func(ipvs.Op) error { return unix.ENOMEM })
+		r.Set(table(web(), 1))
+		if err := r.Settle(t.Context()); err != nil || r.Status().InSync() {
+			t.Errorf("with a kernel that refuses: %v, in sync %v", err, r.Status().InSync())
+		}
+		stop()
+		if err := r.Settle(t.Context()); err == nil {
 			t.Error("no error after the end")
 		}
 	})

@@ -231,6 +231,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.processes.First(home.first)
 	d.ipvs = home.kernel()
 	d.table = reconcile.New(d.ipvs, filepath.Join(d.opts.StateDir, "services.json"), log)
+	d.places.settled = d.table.Settle
 	d.checks = run.New(run.Options{Log: log, OnChange: func() { d.balance.HealthChanged() }})
 	d.balance = newBalancer(d.checks, d.table, func(line string) { d.fifos.Write(notify.LVS, line) }, log)
 	d.balance.alerts, d.balance.run, d.balance.places = d.observer.alerts, d.notify, d.places

@@ -18,6 +18,9 @@ import (
 const (
 	// goneEvery is how often addresses that are being removed are looked for.
 	goneEvery = 10 * time.Millisecond
+	// comeWithin is when the addresses of an instance come, whatever services are not there yet. A client whose packet is
+	// lost waits for about a second until it sends another; one that meets no service is refused.
+	comeWithin = 500 * time.Millisecond
 	// goneWithin is when the services of an instance that is no more MASTER go, whatever addresses are left.
 	goneWithin = time.Second
 )
@@ -33,11 +36,14 @@ type instanceAddresses interface {
 // service is active and checked.
 type whereabouts struct {
 	manager instanceAddresses
-	moved   func() // something has changed; called from Run's goroutine
+	moved   func()                      // something has changed; called from Run's goroutine
+	settled func(context.Context) error // waits until the services are as after moved; nil: they are at once
 	wake    chan struct{}
 
 	mu      sync.Mutex // guards all following fields
 	holding map[string]bool
+	follow  map[string]bool       // instances that services are active on
+	coming  map[string]*arrival   // of those in holding whose addresses wait for their services
 	leaving map[string]time.Time  // of those in holding whose addresses are to go: when they must be gone
 	vips    map[netip.Addr]string // the instances that have them
 	watched map[netip.Addr]bool
@@ -45,34 +51,66 @@ type whereabouts struct {
 	last    *host.State
 }
 
+// arrival is one wait of addresses for services.
+type arrival struct{ late *time.Timer }
+
 func newWhereabouts(manager instanceAddresses, moved func()) *whereabouts {
 	return &whereabouts{
 		manager: manager, moved: moved, wake: make(chan struct{}, 1),
-		holding: map[string]bool{}, leaving: map[string]time.Time{},
+		holding: map[string]bool{}, leaving: map[string]time.Time{}, coming: map[string]*arrival{},
 	}
 }
 
-// Want implements router.Addresses: a service is active before the addresses come, and until they are gone.
+// Want implements router.Addresses: a service is in the table before the addresses come, and until they are gone. It does
+// not block.
 func (p *whereabouts) Want(instance string, present bool) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.poke()
 	if present {
+		if p.follow[instance] && !p.holding[instance] {
+			c := &arrival{}
+			c.late = time.AfterFunc(comeWithin, func() { p.come(instance, c) })
+			p.coming[instance] = c
+		}
 		p.holding[instance] = true
 		delete(p.leaving, instance)
-	} else if p.holding[instance] {
+		if p.coming[instance] == nil {
+			p.manager.Want(instance, true)
+		}
+		return
+	}
+	if c := p.coming[instance]; c != nil {
+		c.late.Stop()
+		delete(p.coming, instance)
+	}
+	if p.holding[instance] {
 		p.leaving[instance] = time.Now().Add(goneWithin)
 	}
-	p.mu.Unlock()
-	p.poke()
-	p.manager.Want(instance, present)
+	p.manager.Want(instance, false)
 }
 
-// Watch takes the addresses whose presence counts.
+// come has the addresses of an instance made that wait since c.
+func (p *whereabouts) come(instance string, c *arrival) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.coming[instance] == c {
+		c.late.Stop()
+		delete(p.coming, instance)
+		p.manager.Want(instance, true)
+	}
+}
+
+// Watch takes the addresses whose presence counts, and the instances that services follow.
 func (p *whereabouts) Watch(servers []conf.VirtualServer) {
 	if p == nil {
 		return
 	}
-	watched := map[netip.Addr]bool{}
+	watched, follow := map[netip.Addr]bool{}, map[string]bool{}
 	for i := range servers {
+		if servers[i].ActiveOn != "" {
+			follow[servers[i].ActiveOn] = true
+		}
 		if servers[i].HASuspend {
 			for _, a := range servers[i].Services() {
 				watched[a.Address.Addr()] = true
@@ -81,7 +119,7 @@ func (p *whereabouts) Watch(servers []conf.VirtualServer) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.watched = watched
+	p.watched, p.follow = watched, follow
 	p.look()
 }
 
@@ -140,7 +178,18 @@ func (p *whereabouts) Run(ctx context.Context) error {
 		if p.settle(time.Now()) {
 			timer.Reset(goneEvery)
 		}
+		p.mu.Lock()
+		coming := maps.Clone(p.coming)
+		p.mu.Unlock()
 		p.moved()
+		if len(coming) > 0 && p.settled != nil {
+			within, cancel := context.WithTimeout(ctx, comeWithin)
+			_ = p.settled(within) // the reconciler says what is wrong, and the addresses come all the same
+			cancel()
+		}
+		for instance, c := range coming {
+			p.come(instance, c)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -33,6 +34,12 @@ func (f *fakeAddresses) Status() []host.InstanceStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return []host.InstanceStatus{{Instance: "VI_1", Wanted: f.wanted, Addresses: []host.AddressStatus{{Present: f.present}}}}
+}
+
+func (f *fakeAddresses) isWanted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wanted
 }
 
 func (f *fakeAddresses) remove() {
@@ -107,6 +114,58 @@ func TestActiveOnMaster(t *testing.T) {
 		p.Want("VI_1", false)
 		time.Sleep(goneWithin + 2*goneEvery)
 		is("as BACKUP with addresses that stay", false)
+	})
+}
+
+// With active_on the addresses come when the table has the services, or after a while without; where no service follows
+// the instance they come at once; and not at all when it is no more MASTER by then.
+func TestServicesBeforeAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, addresses, _, table := placed(t, func(v *conf.VirtualServer) { v.ActiveOn = "VI_1" })
+		takes, asked := time.Duration(0), 0
+		p.settled = func(ctx context.Context) error {
+			if asked++; !table.has(22) {
+				t.Error("asked for the services before they were wanted")
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(takes):
+			}
+			return ctx.Err()
+		}
+		running(t, p)
+		synctest.Wait()
+		for _, c := range []struct{ takes, want time.Duration }{{0, 0}, {30 * time.Millisecond, 30 * time.Millisecond}, {time.Minute, comeWithin}} {
+			takes = c.takes
+			began := time.Now()
+			p.Want("VI_1", true)
+			p.Want("VI_1", true)
+			time.Sleep(c.want - 1)
+			if c.want > 0 && addresses.isWanted() {
+				t.Errorf("the services take %v: the addresses came before %v", c.takes, c.want)
+			}
+			time.Sleep(time.Until(began.Add(c.want)))
+			if synctest.Wait(); !addresses.isWanted() {
+				t.Errorf("the services take %v: no addresses after %v", c.takes, c.want)
+			}
+			p.Want("VI_1", true) // nothing to wait for
+			p.Want("VI_1", false)
+			addresses.remove()
+			time.Sleep(goneWithin + 2*goneEvery)
+		}
+		takes = 30 * time.Millisecond
+		p.Want("VI_1", true)
+		time.Sleep(10 * time.Millisecond)
+		p.Want("VI_1", false)
+		time.Sleep(2 * comeWithin)
+		if addresses.isWanted() {
+			t.Error("the addresses came when the instance was no more MASTER")
+		}
+		was := asked
+		p.Want("VI_2", true)
+		if !addresses.isWanted() || asked != was {
+			t.Error("the addresses of an instance without such services waited")
+		}
 	})
 }
 
