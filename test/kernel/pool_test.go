@@ -11,10 +11,10 @@ import (
 
 // poolTest are the ports of TestPool's services.
 const (
-	sorryPort, inhibitPort, quorumPort, downPort = 81, 82, 83, 89
+	sorryPort, inhibitPort, quorumPort, staysPort, swingPort, downPort = 81, 82, 83, 84, 85, 89
 )
 
-// Which servers are in the table: sorry server, inhibit_on_failure, quorum. The
+// Which servers are in the table: sorry server, inhibit_on_failure, quorum, hysteresis. The
 // pool is never empty, and clients are refused only by a server that is dead
 // and not yet found so.
 func TestPool(t *testing.T) {
@@ -27,12 +27,15 @@ func TestPool(t *testing.T) {
 		service(on(sorryPort, "rr", "DR", fmt.Sprintf("sorry_server = \"10.9.0.13:%d\"", sorryPort)), two(sorryPort)...),
 		service(on(inhibitPort, "rr", "DR", "inhibit_on_failure = true"), two(inhibitPort)...),
 		service(on(quorumPort, "rr", "DR", fmt.Sprintf("quorum = 2\nsorry_server = \"10.9.0.13:%d\"", quorumPort)), two(quorumPort)...),
+		service(on(staysPort, "rr", "DR", fmt.Sprintf("sorry_server = \"10.9.0.13:%d\"\nsorry_server_inhibit = true", staysPort)), two(staysPort)...),
+		service(on(swingPort, "rr", "DR", fmt.Sprintf("quorum = 2\nhysteresis = 1\nsorry_server = \"10.9.0.13:%d\"", swingPort)), two(swingPort)[0]+" 2", two(swingPort)[1]),
 		service(on(downPort, "rr", "DR", ""), two(downPort)...),
 	))
 	shortFinish(s.d[0])
 	t.Run("sorry server", func(t *testing.T) { testSorry(t, s, s.serve(sorryPort, 3)) })
 	t.Run("inhibit on failure", func(t *testing.T) { testInhibit(t, s, s.serve(inhibitPort, 2)) })
 	t.Run("quorum", func(t *testing.T) { testQuorum(t, s, s.serve(quorumPort, 3)) })
+	t.Run("sorry server that stays, and hysteresis", func(t *testing.T) { testStays(t, s, s.serve(staysPort, 3), s.serve(swingPort, 3)) })
 	t.Run("no sorry server", func(t *testing.T) { testLastServers(t, s, s.serve(downPort, 2)) })
 }
 
@@ -170,6 +173,49 @@ func testQuorum(t *testing.T, s *site, servers []*lab.Server) {
 	s.talk(t, open, "r1", time.Second)
 	hangUp(open)
 	s.spread(t, at(vipA(), quorumPort), 10, "r1", "r2")
+}
+
+// With sorry_server_inhibit the sorry server stays in with weight 0. With a hysteresis of 1 a quorum of 2 is reached at 3
+// and lost below 1.
+func testStays(t *testing.T, s *site, stays, swings []*lab.Server) {
+	d := s.d[0]
+	var held []*lab.Conn
+	for _, step := range []struct {
+		name          string
+		server        int
+		mode          lab.Mode
+		stays, swings map[string]int
+		from, swung   []string // who answers
+	}{
+		{"start", 0, lab.Answer, ports(staysPort, 1, 1, 0), ports(swingPort, 2, 1), []string{"r1", "r2"}, []string{"r1", "r2"}},
+		{"r1 dies", 0, lab.Refuse, ports(staysPort, -1, 1, 0), ports(swingPort, -1, 1), []string{"r2"}, []string{"r2"}},
+		{"r2 dies", 1, lab.Refuse, ports(staysPort, -1, -1, 1), ports(swingPort, -1, -1, 1), []string{"r3"}, []string{"r3"}},
+		{"r1 is back", 0, lab.Answer, ports(staysPort, 1, -1, 0), ports(swingPort, -1, -1, 1), []string{"r1"}, []string{"r3"}},
+		{"r2 is back", 1, lab.Answer, ports(staysPort, 1, 1, 0), ports(swingPort, 2, 1), []string{"r1", "r2"}, []string{"r1", "r2"}},
+	} {
+		stays[step.server].SetMode(step.mode)
+		swings[step.server].SetMode(step.mode)
+		d.WaitWeights(outWithin, name(staysPort), step.stays)
+		if step.name == "r1 is back" {
+			time.Sleep(2 * delayLoop) // it is up in the other service, too, and out
+		}
+		d.WaitWeights(outWithin+countedWithin, name(swingPort), step.swings)
+		s.spread(t, at(vipA(), staysPort), 6, step.from...)
+		s.spread(t, at(vipA(), swingPort), 6, step.swung...)
+		if t.Failed() {
+			t.Fatalf("after %s", step.name)
+		}
+		if step.name == "r2 dies" {
+			held = s.cl.Open(at(vipA(), staysPort), 1, 1, patience)
+		}
+	}
+	s.talk(t, held, "r3", time.Second)
+	hangUp(held)
+	s.Never(2*time.Second, "the sorry server is gone", func() bool {
+		table, err := d.ProcTable()
+		_, in := table[name(staysPort)].Weights[fmt.Sprintf("10.9.0.13:%d", staysPort)]
+		return err == nil && !in
+	})
 }
 
 // Without a sorry server the service stays, with what is left.

@@ -189,6 +189,20 @@ func (d *steered) news(file string) string {
 	return strings.Join(slices.Compact(fresh), ", ")
 }
 
+// order is what each service told first of its servers and of itself, in order: whoever looks at several results at once
+// tells of the servers first, and keepalived tells some things twice.
+func (d *steered) order() string {
+	var lines []string
+	for _, l := range d.lines("lines")[d.read["lines"]:] {
+		w := strings.Fields(l) // "RS SERVER SERVICE STATE" or "VS SERVICE STATE"
+		if l = strings.Join([]string{w[len(w)-2], w[0], w[len(w)-1]}, " "); !slices.Contains(lines, l) {
+			lines = append(lines, l)
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(strings.Fields(a)[0], strings.Fields(b)[0]) })
+	return strings.Join(lines, ", ")
+}
+
 // mark begins a new step.
 func (d *steered) mark() {
 	for _, file := range []string{"said", "lines"} {
@@ -245,6 +259,7 @@ func TestSteeringLikeKeepalived(t *testing.T) {
 			{"table", func(d *steered) string { return fmt.Sprint(d.Table()) }},
 			{"commands", func(d *steered) string { return d.news("said") }},
 			{"FIFO", func(d *steered) string { return d.news("lines") }},
+			{"order", (*steered).order},
 		} {
 			mine, theirs := what.of(vipd), what.of(keepalived)
 			for end := time.Now().Add(10 * time.Second); mine != theirs && time.Now().Before(end); mine, theirs = what.of(vipd), what.of(keepalived) {

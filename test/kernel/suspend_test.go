@@ -34,6 +34,7 @@ func TestHASuspend(t *testing.T) {
 	d[0].Stop(15 * time.Second)
 	s.WaitOwner(vipA(), 15*time.Second, "d2")
 	s.d[1].WaitWeights(outWithin, tcp(vipA()), weights(1, -1))
+	s.spread(t, at(vipA(), 80), 6, "r1")
 	d[0].Again()
 	s.WaitOwner(vipA(), 15*time.Second, "d1")
 	s.Eventually(5*time.Second, "the checks of d2 end", func() bool {
