@@ -30,25 +30,28 @@ var refusals = map[error]string{
 
 // content reads a file. It opens nothing that could make it wait: the open of a
 // named pipe lasts until somebody writes to it.
-func (l *loader) content(name string) ([]byte, error) {
+func (l *loader) content(name string) (string, error) {
 	at := l.fsName(name)
 	info, err := fs.Stat(l.fsys, at)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if !info.Mode().IsRegular() && !info.IsDir() && !l.env.Pipes {
-		return nil, errNoFile
+		return "", errNoFile
 	}
 	f, err := l.fsys.Open(at)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		return nil, errTooLarge
+	l.trace++
+	var text strings.Builder
+	text.Grow(int(min(info.Size(), maxFile)))
+	_, err = io.Copy(&text, io.LimitReader(f, maxFile+1))
+	if err == nil && text.Len() > maxFile {
+		return "", errTooLarge
 	}
-	return text, err
+	return text.String(), err
 }
 
 // tooDeep returns the place where a text is nested deeper than maxDepth, in
@@ -87,7 +90,7 @@ func tooDeep(text string) (span, bool) {
 // which for one that is not closed is the end of the line or of the text.
 func stringEnd(text string, i int) int {
 	quote := text[i : i+1]
-	long := strings.HasPrefix(text[i:], strings.Repeat(quote, 3))
+	long := tripled(text[i:])
 	if long {
 		quote = text[i : i+3]
 		i += 2
@@ -104,3 +107,6 @@ func stringEnd(text string, i int) int {
 	}
 	return len(text)
 }
+
+// tripled reports whether a text that begins with a quote begins with three of them.
+func tripled(text string) bool { return len(text) >= 3 && text[1] == text[0] && text[2] == text[0] }

@@ -28,6 +28,8 @@ type builder struct {
 	unclear       bool                   // some virtual addresses could not be read
 	ssl           Trust                  // of all SSL_GET without a table of their own
 	trusts        map[*values]Trust      // of the SSL tables
+	last          *memory                // of the configuration before
+	remember      map[string]int         // which virtual server follows from a text alone
 }
 
 // claim is the first place that took an address.

@@ -3,27 +3,65 @@ package conf
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
 
 // services remembers what virtual servers exist, to find repetitions.
 type services struct {
-	targets map[string]*values
-	names   map[string]*values
+	targets map[string]mention
+	names   map[string]mention
+}
+
+// mention is where a service or a name stood first.
+type mention struct {
+	server int   // the number of the virtual server
+	at     *item // nil: it was not read
 }
 
 // servers settles all virtual servers.
 func (b *builder) servers(tables []*values) {
-	seen := services{map[string]*values{}, map[string]*values{}}
-	for _, v := range tables {
-		b.config.VirtualServers = append(b.config.VirtualServers, b.server(v, seen))
+	seen := services{map[string]mention{}, map[string]mention{}}
+	b.remember = make(map[string]int, len(tables))
+	b.config.VirtualServers = slices.Grow(b.config.VirtualServers, len(tables)) // nil stays nil
+	known := b.last.known(b)
+	for i, v := range tables {
+		text, trace := v.it.unread(), b.trace
+		old := known[text]
+		if old != nil {
+			b.config.VirtualServers = append(b.config.VirtualServers, *old)
+			b.again(old, i, seen)
+		} else {
+			b.config.VirtualServers = append(b.config.VirtualServers, b.server(b.open(v), i, seen))
+		}
+		if b.whole && text != "" {
+			return // it is all to be done again
+		}
+		if b.trace == trace && text != "" {
+			b.remember[text] = i
+		}
+	}
+}
+
+// again settles a virtual server that is as it was.
+func (b *builder) again(vs *VirtualServer, number int, seen services) {
+	_, named := seen.names[vs.Name]
+	b.whole = b.whole || named
+	seen.names[vs.Name] = mention{server: number}
+	for _, s := range vs.Services() {
+		text := s.text(vs.Protocol)
+		_, taken := seen.targets[text]
+		b.whole = b.whole || taken
+		seen.targets[text] = mention{server: number}
 	}
 }
 
 // server returns a virtual_server with all defaults.
-func (b *builder) server(v *values, seen services) VirtualServer {
+func (b *builder) server(v *values, number int, seen services) VirtualServer {
 	reals := get[[]*values](v, "real_server")
+	b.nobody(v)
+	b.nobody(reals...)
 	vs := VirtualServer{
 		Address:     get[netip.AddrPort](v, "address"),
 		FWMark:      uint32(v.num("fwmark")),
@@ -38,7 +76,7 @@ func (b *builder) server(v *values, seen services) VirtualServer {
 	b.vague = false
 	b.target(v, reals, &vs)
 	b.port = vs.commonPort()
-	b.identity(v, seen, &vs)
+	b.identity(v, number, seen, &vs)
 	b.schedulerFlags(v, &vs)
 	b.granularity(v, &vs)
 	b.engine(v, &vs)
@@ -124,7 +162,7 @@ func (b *builder) serviceAddress(v *values, vs *VirtualServer) {
 }
 
 // identity settles the name and finds repetitions.
-func (b *builder) identity(v *values, seen services, vs *VirtualServer) {
+func (b *builder) identity(v *values, number int, seen services, vs *VirtualServer) {
 	text := serviceText(vs)
 	vs.Name = text
 	if v.has("name") {
@@ -134,39 +172,46 @@ func (b *builder) identity(v *values, seen services, vs *VirtualServer) {
 		return
 	}
 	for _, one := range vs.Services() {
-		if !b.firstService(v, seen, vs, one) {
+		if !b.firstService(v, number, seen, vs, one) {
 			return
 		}
 	}
-	if first := seen.names[vs.Name]; first != nil {
-		it, _ := first.place("name")
-		b.say(Error, v, "name", "virtual_server.name/taken", fmt.Sprintf("%q is already the name of the service at %s", vs.Name, it.src.place(it.at)), "names must differ, for commands choose services by name")
+	if first, taken := seen.names[vs.Name]; taken {
+		b.say(Error, v, "name", "virtual_server.name/taken", fmt.Sprintf("%q is already the name of the service at %s", vs.Name, b.placeOf(first)), "names must differ, for commands choose services by name")
 		return
 	}
-	seen.names[vs.Name] = v
+	it, _ := v.place("name")
+	seen.names[vs.Name] = mention{number, it}
+}
+
+// placeOf shows where something stood first. Of a virtual server that was not read that is not known: then all are.
+func (b *builder) placeOf(m mention) string {
+	if m.at == nil {
+		b.whole = true
+		return ""
+	}
+	return m.at.src.place(m.at.at)
 }
 
 // firstService notes a service, and reports whether it is the first of its kind.
-func (b *builder) firstService(v *values, seen services, vs *VirtualServer, one Service) bool {
+func (b *builder) firstService(v *values, number int, seen services, vs *VirtualServer, one Service) bool {
 	text := one.text(vs.Protocol)
-	first := seen.targets[text]
-	if first == nil {
-		seen.targets[text] = v
-		return true
-	}
-	if first == v && one.FWMark == 0 {
+	first, taken := seen.targets[text]
+	if taken && first.server == number && one.FWMark == 0 {
 		return false // the group has it twice, and that was said
 	}
-	key := func(v *values) string {
-		for _, k := range []string{"address", "fwmark"} {
-			if v.given(k) {
-				return k
-			}
+	key := "group"
+	for _, k := range []string{"fwmark", "address"} {
+		if v.given(k) {
+			key = k
 		}
-		return "group"
 	}
-	it, _ := first.place(key(first))
-	b.say(Error, v, key(v), "virtual_server.address/taken", text+" is already defined at "+it.src.place(it.at), "a service can be defined once; put the real servers together")
+	if !taken {
+		it, _ := v.place(key)
+		seen.targets[text] = mention{number, it}
+		return true
+	}
+	b.say(Error, v, key, "virtual_server.address/taken", text+" is already defined at "+b.placeOf(first), "a service can be defined once; put the real servers together")
 	return false
 }
 

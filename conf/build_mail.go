@@ -34,28 +34,27 @@ func (b *builder) mail(top *values) {
 	if len(m.To) > 0 && !g.given("smtp_server") {
 		b.say(Warning, g, "notification_email", "global_defs.notification_email/server", "no mail is sent without smtp_server", "add smtp_server, or take notification_email out")
 	}
-	b.nobody(top)
+	b.nobody(b.global)
+	for _, key := range []string{"vrrp_instance", "vrrp_sync_group", "vip_spread"} {
+		b.nobody(get[[]*values](top, key)...)
+	}
 }
 
-// nobody warns of a smtp_alert that mails to nobody.
-func (b *builder) nobody(top *values) {
+// nobody warns, once, of a smtp_alert that mails to nobody.
+func (b *builder) nobody(tables ...*values) {
 	if b.global.given("notification_email") {
 		return
 	}
-	tables := []*values{b.global}
-	for _, key := range []string{"vrrp_instance", "vrrp_sync_group", "vip_spread", "virtual_server"} {
-		for _, v := range get[[]*values](top, key) {
-			tables = append(tables, v)
-			if key == "virtual_server" {
-				tables = append(tables, get[[]*values](v, "real_server")...)
-			}
-		}
-	}
+	const id = "global_defs.smtp_alert/nobody"
 	for _, v := range tables {
 		for _, key := range []string{"smtp_alert", "smtp_alert_vrrp", "smtp_alert_checker"} {
-			if v.block.find(key) != nil && v.has(key) && get[bool](v, key) {
-				b.say(Warning, v, key, "global_defs.smtp_alert/nobody", "asks for mail to nobody", "add notification_email and smtp_server to [global_defs], or take it out")
-				return
+			if !v.has(key) || !get[bool](v, key) {
+				continue
+			}
+			b.trace++
+			if !b.said[id] {
+				b.said[id] = true
+				b.say(Warning, v, key, id, "asks for mail to nobody", "add notification_email and smtp_server to [global_defs], or take it out")
 			}
 		}
 	}

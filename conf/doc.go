@@ -10,6 +10,10 @@
 // rules are listed in build.go. Every rule has a file in testdata/bad with the
 // exact text it prints.
 //
+// Virtual servers, of which there are hundreds and more, are read, checked and built
+// one after the other, and a Loader does so only with those whose text is another one
+// than the last time (parts.go).
+//
 // [vip_spread.NAME] has become instances like any others when Load returns
 // (build_spread.go); who gets which priority is the business of conf/spread.
 //

@@ -20,6 +20,10 @@ type loader struct {
 	open    []string                     // the files whose includes are being read, outermost first
 	ipNames map[string]map[string]uint32 // what names of iproute2 stand for, by file; nil until asked
 	broken  bool                         // a file could not be read or parsed: the document has holes
+	texts   map[string]string            // of the files: a pipe can be read once
+	whole   bool                         // files are read as a whole, not in parts
+	rest    []string                     // what the files say beside their parts
+	trace   int                          // counts what was said, and what was read of other files
 }
 
 // fsName returns the name under which the file system knows a file.
@@ -35,6 +39,7 @@ func (l *loader) fsName(name string) string {
 
 // report adds a diagnostic about a place in a file.
 func (l *loader) report(src *source, at span, d Diagnostic) {
+	l.trace++
 	src.locate(&d, at)
 	l.diags = append(l.diags, d)
 }
@@ -42,7 +47,7 @@ func (l *loader) report(src *source, at span, d Diagnostic) {
 // read reads a file and everything it includes into root. by and at name the
 // include line, or are zero for the first file.
 func (l *loader) read(name string, root *item, by *source, at span) {
-	text, err := l.content(name)
+	text, err := l.text(name)
 	if err != nil {
 		l.broken = true
 		l.unreadable(name, err, by, at)
@@ -62,6 +67,18 @@ func (l *loader) read(name string, root *item, by *source, at span) {
 		l.include(include, name, root)
 		l.open = l.open[:len(l.open)-1]
 	}
+}
+
+// text returns what is in a file of the configuration, which is read once.
+func (l *loader) text(name string) (string, error) {
+	if text, known := l.texts[name]; known {
+		return text, nil
+	}
+	text, err := l.content(name)
+	if err == nil {
+		l.texts[name] = text
+	}
+	return text, err
 }
 
 // unreadable reports a file that cannot be read.
@@ -164,12 +181,21 @@ func (l *loader) parse(src *source) (doc *item, ok bool) {
 			Detail: "nothing in a configuration is; look for brackets or quotes that are not closed, and whether this is the right file"})
 		return nil, false
 	}
-	values := map[string]any{}
-	if _, err := decode(src.text, &values); err != nil {
-		l.syntax(src, err)
+	s := &scanner{src: src, text: src.text, apart: !l.whole}
+	doc = s.index()
+	if s.odd {
+		l.whole = true
 		return nil, false
 	}
-	doc, _ = index(src)
+	text := outside(src.text, s.parts)
+	values := map[string]any{}
+	if _, err := decode(text, &values); err != nil {
+		if l.whole = l.whole || len(s.parts) > 0; len(s.parts) == 0 {
+			l.syntax(src, err)
+		}
+		return nil, false
+	}
+	l.rest = append(l.rest, text)
 	attach(doc, values)
 	return doc, true
 }

@@ -30,6 +30,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, diags := loadText(text)
+		sameAsWhole(t, &Loader{}, fstest.MapFS{"vipd.toml": {Data: text}}, "vipd.toml")
 		if (c == nil) != diags.HasErrors() || c != nil && len(diags) > 0 {
 			t.Fatal("Load returned both halves, or neither")
 		}
@@ -39,7 +40,7 @@ func FuzzLoad(f *testing.F) {
 				t.Fatalf("a diagnostic without a place, rule or message: %+v", d)
 			}
 		}
-		src := newSource("fuzz.toml", text)
+		src := newSource("fuzz.toml", string(text))
 		root, _ := index(src)
 		values := map[string]any{}
 		if _, err := decode(src.text, &values); err == nil {

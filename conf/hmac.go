@@ -108,7 +108,7 @@ func (f field) hmacSecret(text string) (string, bool) {
 			f.badAt(f.it, f.path, "file", fmt.Sprintf("%s cannot be read: %v", name, err), "it must hold the key alone, and be readable by vipd")
 			return "", false
 		}
-		text = strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+		text = strings.TrimSuffix(strings.TrimSuffix(content, "\n"), "\r")
 	}
 	if digits, ok := strings.CutPrefix(text, "hex:"); ok {
 		b, err := hex.DecodeString(digits)

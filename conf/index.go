@@ -13,8 +13,12 @@ type scanner struct {
 	src    *source
 	text   string
 	pos    int
-	parts  []keyPart // of the key that was read last
+	keys   []keyPart // of the key that was read last
 	repeat *repeat   // the first key or table defined twice
+
+	apart bool   // virtual servers are passed over
+	parts []span // where they are
+	odd   bool   // there are some that cannot be read by themselves
 }
 
 // repeat is a key or table that one file defines twice.
@@ -28,15 +32,23 @@ type repeat struct {
 // the TOML library refuses too, but without naming both places.
 func index(src *source) (*item, *repeat) {
 	s := &scanner{src: src, text: src.text}
-	root := &item{src: src, kind: tableItem}
+	return s.index(), s.repeat
+}
+
+// index reads the rest of the text.
+func (s *scanner) index() *item {
+	root := &item{src: s.src, kind: tableItem}
 	current := root
 	for {
 		s.skip(true)
 		switch {
 		case s.pos >= len(s.text):
-			return root, s.repeat
+			return root
 		case s.text[s.pos] == '[':
-			current = s.header(root)
+			n := len(s.parts)
+			if current = s.header(root); len(s.parts) > n {
+				continue // a part ends before the next header
+			}
 		default:
 			s.assignment(current)
 		}
@@ -89,8 +101,7 @@ func (s *scanner) accept(c byte) bool {
 // header reads [a.b] or [[a.b]] and returns the table it opens.
 func (s *scanner) header(root *item) *item {
 	start := s.pos
-	s.accept('[')
-	array := s.accept('[')
+	array := s.open()
 	parts := s.key()
 	s.skip(false)
 	s.accept(']')
@@ -99,6 +110,13 @@ func (s *scanner) header(root *item) *item {
 	}
 	at := span{start, s.pos}
 	if len(parts) == 0 {
+		return root
+	}
+	if s.apart && parts[0].name == partTable {
+		if !array || len(parts) > 1 {
+			s.odd = true
+		}
+		s.part(root, at)
 		return root
 	}
 	table := root
@@ -125,6 +143,13 @@ func (s *scanner) header(root *item) *item {
 	return table
 }
 
+// open passes over the brackets that a header begins with, and reports whether there are
+// two.
+func (s *scanner) open() (array bool) {
+	s.accept('[')
+	return s.accept('[')
+}
+
 // descend returns the table name in parent, made when missing; of an array of
 // tables it is the last.
 func (s *scanner) descend(parent *item, name string, at span) *item {
@@ -147,6 +172,7 @@ func (s *scanner) assignment(table *item) {
 		return
 	}
 	s.skip(false)
+	s.odd = s.odd || s.apart && parts[0].name == partTable
 	for _, p := range parts[:len(parts)-1] {
 		table = s.descend(table, p.name, p.at)
 	}
@@ -175,7 +201,7 @@ type keyPart struct {
 // key reads a dotted key. It returns nothing when there is none. The parts are
 // valid until the next call.
 func (s *scanner) key() []keyPart {
-	s.parts = s.parts[:0]
+	s.keys = s.keys[:0]
 	for {
 		s.skip(false)
 		start := s.pos
@@ -190,12 +216,12 @@ func (s *scanner) key() []keyPart {
 			name = s.text[start:s.pos]
 		}
 		if s.pos == start {
-			return s.parts
+			return s.keys
 		}
-		s.parts = append(s.parts, keyPart{name, span{start, s.pos}})
+		s.keys = append(s.keys, keyPart{name, span{start, s.pos}})
 		s.skip(false)
 		if !s.accept('.') {
-			return s.parts
+			return s.keys
 		}
 	}
 }
@@ -256,8 +282,7 @@ func (s *scanner) value(at span) *item {
 // str reads a string of any of the four kinds and returns its value.
 func (s *scanner) str() string {
 	quote := s.text[s.pos]
-	long := strings.Repeat(string(quote), 3)
-	if strings.HasPrefix(s.text[s.pos:], long) {
+	if long := s.text[s.pos:min(s.pos+3, len(s.text))]; tripled(long) {
 		s.pos += 3
 		s.longStr(quote, long)
 		return "" // never a key

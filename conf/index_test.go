@@ -166,7 +166,7 @@ func TestIndexFindsEveryLeaf(t *testing.T) {
 		w := &tomlWriter{t: t}
 		w.document()
 		text := w.text.String()
-		src := newSource("random.toml", []byte(text))
+		src := newSource("random.toml", text)
 		root, twice := index(src)
 		if twice != nil {
 			t.Fatalf("%q found twice in\n%s", twice.name, text)

@@ -40,7 +40,7 @@ func parsePEM(f field) (any, bool) {
 			}
 			return f.badAt(f.it, f.path, "file", fmt.Sprintf("%s cannot be read: %v", s, err), "it must be there, and readable by vipd")
 		}
-		what, s = s, string(content)
+		what, s = s, content
 	}
 	blocks := ""
 	for block, rest := pem.Decode([]byte(s)); block != nil; block, rest = pem.Decode(rest) {

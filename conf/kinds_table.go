@@ -55,6 +55,10 @@ func parseTables(f field) (any, bool) {
 			f.badAt(e, path, "type", shown(e)+" is no table", "write it as "+f.k.block.header)
 			continue
 		}
+		if e.unread() != "" {
+			all = append(all, &values{block: f.k.block, it: e, path: path})
+			continue
+		}
 		all = append(all, f.c.check(f.k.block, e, path))
 	}
 	return all, true

@@ -124,7 +124,7 @@ func TestEveryKeyIsUsedWell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, _ := index(newSource(file, text))
+		root, _ := index(newSource(file, string(text)))
 		walk(rootBlock, root)
 	}
 	for _, b := range blocks() {

@@ -14,32 +14,41 @@ type span struct{ start, end int }
 type source struct {
 	name  string // as shown to the user
 	text  string // without a byte order mark
-	lines []int  // offset of the start of each line
+	lines []int  // offset of the start of each line; nil until asked
 }
 
 // newSource prepares text, without a byte order mark, for look-ups of places.
-func newSource(name string, text []byte) *source {
-	s := &source{name: name, text: string(text), lines: []int{0}}
+func newSource(name, text string) *source {
+	s := &source{name: name, text: text}
 	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} {
 		s.text = strings.TrimPrefix(s.text, mark)
 	}
-	for i := range len(s.text) {
-		if s.text[i] == '\n' {
-			s.lines = append(s.lines, i+1)
+	return s
+}
+
+// starts returns the offsets of the starts of all lines.
+func (s *source) starts() []int {
+	if s.lines == nil {
+		s.lines = []int{0}
+		for i := range len(s.text) {
+			if s.text[i] == '\n' {
+				s.lines = append(s.lines, i+1)
+			}
 		}
 	}
-	return s
+	return s.lines
 }
 
 // position returns line and column, both from 1, of a byte offset. Columns
 // count characters.
 func (s *source) position(offset int) (line, col int) {
 	offset = min(max(offset, 0), len(s.text))
-	i, found := slices.BinarySearch(s.lines, offset)
+	lines := s.starts()
+	i, found := slices.BinarySearch(lines, offset)
 	if !found {
 		i--
 	}
-	return i + 1, utf8.RuneCountInString(s.text[s.lines[i]:offset]) + 1
+	return i + 1, utf8.RuneCountInString(s.text[lines[i]:offset]) + 1
 }
 
 // secret finds the value of a key that may be a password, misspelt ones too.
@@ -95,7 +104,7 @@ func (s *source) locate(d *Diagnostic, at span) {
 
 // rawLine returns the text of line n (from 1) without its end, as it is.
 func (s *source) rawLine(n int) string {
-	text := s.text[s.lines[n-1]:]
+	text := s.text[s.starts()[n-1]:]
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i]
 	}

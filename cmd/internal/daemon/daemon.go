@@ -105,7 +105,8 @@ type Daemon struct {
 // Values on hup make it read its configuration again.
 func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan struct{}, log *zap.Logger) error {
 	thrifty()
-	cfg, err := load(ctx, opts.ConfigFile)
+	files := &conf.Loader{}
+	cfg, err := load(ctx, files, opts.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	useHugePages(cfg.Global, hugepages.Use, log)
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
-	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
+	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader(), config: configState{files: files}}
 	defer d.close()
 	if err := d.open(); err != nil {
 		return err

@@ -64,7 +64,8 @@ type observation struct {
 // that is responsible, until ctx ends. Values on hup make it read its configuration
 // again.
 func Observe(ctx context.Context, opts Options, hup <-chan os.Signal, log *zap.Logger) error {
-	cfg, err := load(ctx, opts.ConfigFile)
+	files := &conf.Loader{}
+	cfg, err := load(ctx, files, opts.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func Observe(ctx context.Context, opts Options, hup <-chan os.Signal, log *zap.L
 		return err
 	}
 	opts.settle(cfg.Place, observing)
-	o := &observation{opts: opts, log: log, started: time.Now(), reloader: newReloader()}
+	o := &observation{opts: opts, log: log, started: time.Now(), reloader: newReloader(), config: configState{files: files}}
 	defer o.close()
 	if err := o.open(); err != nil {
 		return err

@@ -22,6 +22,8 @@ var errStopped = errors.New("vipd is stopping")
 
 // configState is the configuration that runs and how the last reload went.
 type configState struct {
+	files *conf.Loader // reads it
+
 	mu     sync.Mutex // guards all following fields
 	cfg    *conf.Config
 	loaded time.Time
@@ -142,7 +144,7 @@ func (d *Daemon) reload(ctx, work context.Context) (string, error) {
 // not taken is remembered and logged.
 func (c *configState) reread(ctx context.Context, path string, log *zap.Logger) (cfg *conf.Config, changes string, err error) {
 	old, _, _ := c.get()
-	cfg, err = load(ctx, path)
+	cfg, err = load(ctx, c.files, path)
 	if errors.Is(err, errStopped) {
 		return nil, "", err
 	}
@@ -186,14 +188,14 @@ func logRefusal(err error, log *zap.Logger) {
 // load reads a configuration from the file system of the host. It does not wait
 // for a file system that hangs when ctx ends: the reading, which cannot be broken
 // off, is left to end with the process.
-func load(ctx context.Context, path string) (*conf.Config, error) {
+func load(ctx context.Context, files *conf.Loader, path string) (*conf.Config, error) {
 	var cfg *conf.Config
 	var diags conf.Diagnostics
 	done := make(chan struct{})
 	var fault error
 	go func() {
 		defer close(done)
-		fault = guard(func() error { cfg, diags = Load(path); return nil })
+		fault = guard(func() error { cfg, diags = Load(files, path); return nil })
 	}()
 	select {
 	case <-done:
@@ -210,11 +212,11 @@ func load(ctx context.Context, path string) (*conf.Config, error) {
 }
 
 // Load reads the file at path, which may be relative to the working directory.
-func Load(path string) (*conf.Config, conf.Diagnostics) {
+func Load(files *conf.Loader, path string) (*conf.Config, conf.Diagnostics) {
 	// Both may be unknown: conf then says what it cannot find.
 	hostname, _ := os.Hostname()
 	dir, _ := os.Getwd()
-	return conf.Load(os.DirFS("/"), path, conf.Env{Hostname: hostname, Dir: dir})
+	return files.Load(os.DirFS("/"), path, conf.Env{Hostname: hostname, Dir: dir})
 }
 
 // monotonic is the time of CLOCK_MONOTONIC in microseconds, which systemd
