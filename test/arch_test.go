@@ -194,6 +194,8 @@ func domains(s *source) (bad []string) {
 			bad = append(bad, s.at(n)+": a domain package imports "+p)
 		case mine != "" && domain(to) != "" && domain(to) != mine:
 			bad = append(bad, s.at(n)+": "+mine+" imports "+p+"; only cmd/internal/daemon joins domains")
+		case within(s.dir, "internal") && (domain(to) != "" || within(to, "conf") || within(to, "cmd")):
+			bad = append(bad, s.at(n)+": what lies below the domains imports "+p)
 		case within(s.dir, "conf") && (domain(to) != "" || within(to, "cmd")):
 			bad = append(bad, s.at(n)+": conf imports "+p)
 		}

@@ -33,7 +33,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"vipd/ipvs/internal/record"
+	"vipd/internal/record"
 )
 
 const (

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"vipd/internal/record"
 	"vipd/vrrp/host/fib"
 )
 
@@ -80,30 +81,10 @@ func (f stateFile) write(items []item, objects []byte) error {
 		b = append(append(b, ",\n\"objects\":"...), objects...)
 	}
 	b = append(b, "}\n"...)
-	tmp := f.path + ".new"
-	err := writeNew(tmp, b)
-	if errors.Is(err, fs.ErrNotExist) { // somebody cleared /run
-		if err = os.MkdirAll(f.dir(), 0o755); err == nil {
-			err = writeNew(tmp, b)
-		}
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
+	if err := record.Write(f.path, b); err != nil {
 		return fmt.Errorf("writing the list of added addresses: %w", err)
 	}
-	if err := os.Rename(tmp, f.path); err != nil {
-		return fmt.Errorf("replacing the list of added addresses: %w", err)
-	}
 	return nil
-}
-
-func writeNew(path string, b []byte) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(b)
-	return errors.Join(err, w.Close())
 }
 
 // dir names the directory of the file.

@@ -141,3 +141,26 @@ func TestErrorsAreToldAndTriedAgain(t *testing.T) {
 	m.must(k.Links(links))
 	m.expect("eth1", "1")
 }
+
+// A record that cannot be read is told once, with its name; the wanted settings are made all the same.
+func TestDamagedRecord(t *testing.T) {
+	m := newMachine(t)
+	links := map[string]int{"eth0": 2}
+	file := filepath.Join(m.dir, "sysctls.json")
+	for name, text := range map[string]string{"no JSON": "{", "another file's": `[{"Dev":"..","Name":"promote_secondaries","Value":"1","Index":2,"Old":"7"}]`} {
+		t.Run(name, func(t *testing.T) {
+			m.put("eth0", "0")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			k := m.keeper()
+			if err := k.Want([]sysctl.Setting{promote}, links); err == nil || !strings.Contains(err.Error(), file) {
+				t.Errorf("got %v, want the name of the file", err)
+			}
+			m.expect("eth0", "1")
+			m.must(k.Want([]sysctl.Setting{promote}, links))
+			m.must(k.Release(links))
+			m.expect("eth0", "0")
+		})
+	}
+}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"vipd/internal/record"
 )
 
 // document is what survives a crash: links that were made and values that were changed, each noted before it is done.
@@ -73,18 +74,7 @@ func (d *document) write() error {
 	if err != nil {
 		return fmt.Errorf("writing the list of virtual-MAC links: %w", err)
 	}
-	tmp := d.path + ".new"
-	err = os.WriteFile(tmp, append(b, '\n'), 0o600)
-	if errors.Is(err, fs.ErrNotExist) { // somebody cleared /run
-		if err = os.MkdirAll(filepath.Dir(d.path), 0o755); err == nil {
-			err = os.WriteFile(tmp, append(b, '\n'), 0o600)
-		}
-	}
-	if err == nil {
-		err = os.Rename(tmp, d.path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp)
+	if err := record.Write(d.path, append(b, '\n')); err != nil {
 		return fmt.Errorf("writing the list of virtual-MAC links: %w", err)
 	}
 	return nil
