@@ -103,6 +103,26 @@ func conform(t *testing.T, end string, checker healthcheck.Checker) {
 	check()
 }
 
+// Attempt makes one attempt, which may take as long as limit.
+func Attempt(t testing.TB, c healthcheck.Checker, limit time.Duration) healthcheck.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	return c.Check(ctx)
+}
+
+// CleanAttempt is Attempt, which must leave nothing and say why in one line.
+func CleanAttempt(t *testing.T, c healthcheck.Checker, limit time.Duration) healthcheck.Result {
+	t.Helper()
+	leaks := Leaks(t)
+	r := Attempt(t, c, limit)
+	leaks()
+	if r.Detail == "" || strings.ContainsAny(r.Detail, "\r\n") {
+		t.Errorf("the detail must be one line: %q", r.Detail)
+	}
+	return r
+}
+
 // Leaks notes the goroutines and sockets of the process and gives the function
 // that fails the test when there are more of them. It waits up to 2 s for the
 // test's own servers to notice that their clients have gone.

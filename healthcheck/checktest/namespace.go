@@ -40,6 +40,15 @@ func IP(t *testing.T, args string) {
 	}
 }
 
+// NFT runs nft(8) with the given commands in the namespace of the calling thread.
+func NFT(t *testing.T, commands string) {
+	t.Helper()
+	out, err := exec.Command("nft", commands).CombinedOutput()
+	if err != nil {
+		t.Errorf("nft %s: %v: %s(needs the package nftables)", commands, err, out)
+	}
+}
+
 // Sysctl sets a sysctl (as a path below /proc/sys) in the namespace of the
 // calling thread.
 func Sysctl(t *testing.T, path, value string) {

@@ -119,9 +119,12 @@ func Serve(t testing.TB, secure *tls.Config, behave func(conn net.Conn)) netip.A
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
+// AnyPort is 127.0.0.1 with a port that the kernel chooses.
+var AnyPort = netip.MustParseAddrPort("127.0.0.1:0")
+
 // ServePackets answers UDP packets on addr, which must be of 127.0.0.1, until the
-// test ends: with none, one or several packets each.
-func ServePackets(t testing.TB, addr netip.AddrPort, answer func(packet []byte) [][]byte) {
+// test ends: with none, one or several packets each. It returns where it does.
+func ServePackets(t testing.TB, addr netip.AddrPort, answer func(packet []byte) [][]byte) netip.AddrPort {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(addr))
 	if err != nil {
@@ -141,6 +144,13 @@ func ServePackets(t testing.TB, addr netip.AddrPort, answer func(packet []byte) 
 		}
 	})
 	t.Cleanup(func() { conn.Close(); server.Wait() })
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// Echo answers UDP packets with what they bring.
+func Echo(t testing.TB) netip.AddrPort {
+	t.Helper()
+	return ServePackets(t, AnyPort, func(packet []byte) [][]byte { return [][]byte{packet} })
 }
 
 // Refused gives an address on which nobody listens. The port stays taken until

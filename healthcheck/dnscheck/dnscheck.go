@@ -111,13 +111,13 @@ func (c *Checker) ask(ctx context.Context, start time.Time, tcp bool) (string, e
 		}
 		return detail, err
 	}
-	conn, err := connect.DialUDP(ctx, c.cfg.Target, c.cfg.Source)
+	conn, err := connect.UDP(ctx, "connect "+c.cfg.Target.String(), c.cfg.Target, c.cfg.Source)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
 	if _, err := conn.Write(c.query.message(id)); err != nil {
-		return "", connect.PacketError("send to "+c.cfg.Target.String(), err)
+		return "", connect.Refusal("send to "+c.cfg.Target.String(), err)
 	}
 	return c.await(ctx, start, id, conn)
 }
@@ -137,7 +137,7 @@ func (c *Checker) await(ctx context.Context, start time.Time, id uint16, conn io
 			}
 			return "", err
 		case err != nil:
-			return "", connect.PacketError("ask "+c.cfg.Target.String(), err)
+			return "", connect.Refusal("ask "+c.cfg.Target.String(), err)
 		}
 		if detail, mine, err := c.query.judge(id, buffer[:n], false); mine {
 			return detail, err

@@ -29,9 +29,7 @@ func newChecker(t testing.TB, cfg dnscheck.Config) *dnscheck.Checker {
 // check makes one attempt with a deadline of 500 ms.
 func check(t testing.TB, cfg dnscheck.Config) healthcheck.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	return newChecker(t, cfg).Check(ctx)
+	return checktest.Attempt(t, newChecker(t, cfg), 500*time.Millisecond)
 }
 
 // reply makes the answer to a query: nil says nothing.
@@ -181,6 +179,26 @@ func TestNobodyThere(t *testing.T) {
 	r := newChecker(t, dnscheck.Config{Target: addr}).Check(ctx)
 	if r.OK || r.LocalFault || !strings.Contains(r.Detail, addr.String()+": connection refused") || time.Since(start) > 5*time.Second {
 		t.Errorf("%+v after %v", r, time.Since(start))
+	}
+}
+
+// TestUnreachable: so is one of a router, that the host or the net is away, which the kernel tells only who asks for it.
+// The twin, whose packets are dropped, waits for its whole time.
+func TestUnreachable(t *testing.T) {
+	for verdict, want := range map[string]string{
+		"reject with icmp type host-unreachable": "ask 127.0.0.1:53: no route to host",
+		"reject with icmp type net-unreachable":  "ask 127.0.0.1:53: network is unreachable",
+		"drop":                                   ". SOA: no answer within 300ms",
+	} {
+		t.Run(verdict, func(t *testing.T) {
+			checktest.InNamespace(t, func() {
+				checktest.NFT(t, "add table ip t; add chain ip t in { type filter hook input priority 0; }; add rule ip t in udp dport 53 "+verdict)
+				r := checktest.Attempt(t, newChecker(t, dnscheck.Config{Target: netip.MustParseAddrPort("127.0.0.1:53")}), 300*time.Millisecond)
+				if r.OK || r.LocalFault || r.Detail != want {
+					t.Errorf("got %+v, want %q", r, want)
+				}
+			})
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package grpccheck_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"io"
@@ -24,9 +23,7 @@ func check(t *testing.T, cfg grpccheck.Config) healthcheck.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	return c.Check(ctx)
+	return checktest.Attempt(t, c, time.Second)
 }
 
 // answer is how the health service of a test answers.

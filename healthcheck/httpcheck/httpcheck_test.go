@@ -33,9 +33,7 @@ func newChecker(t testing.TB, cfg httpcheck.Config) *httpcheck.Checker {
 // check makes one attempt with the given deadline.
 func check(t testing.TB, cfg httpcheck.Config, timeout time.Duration) healthcheck.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	return newChecker(t, cfg).Check(ctx)
+	return checktest.Attempt(t, newChecker(t, cfg), timeout)
 }
 
 // readRequest reads up to the blank line.

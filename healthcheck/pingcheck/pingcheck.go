@@ -61,9 +61,6 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 
 func (c *Checker) ping(ctx context.Context, start time.Time) (string, error) {
 	op := "ping " + c.cfg.Target.String()
-	if ctx.Err() != nil {
-		return "", connect.Timeout(ctx, op, start)
-	}
 	conn, raw, err := c.open(ctx, op)
 	if err != nil {
 		return "", err

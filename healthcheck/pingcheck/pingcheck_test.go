@@ -21,19 +21,6 @@ func newChecker(t *testing.T, target string, source healthcheck.Source) *Checker
 	return c
 }
 
-func check(t *testing.T, c *Checker, limit time.Duration) healthcheck.Result {
-	t.Helper()
-	leaks := checktest.Leaks(t)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	r := c.Check(ctx)
-	cancel()
-	leaks()
-	if r.Detail == "" || strings.ContainsAny(r.Detail, "\r\n") {
-		t.Errorf("the detail must be one line: %q", r.Detail)
-	}
-	return r
-}
-
 // TestLoopback: both families, with the kind of socket that the setting of the
 // machine allows; vipd leaves the setting as it is.
 func TestLoopback(t *testing.T) {
@@ -49,7 +36,7 @@ func TestLoopback(t *testing.T) {
 					before := checktest.ReadSysctl(t, path)
 					c := newChecker(t, target, healthcheck.Source{})
 					for range 2 {
-						if r := check(t, c, time.Second); !r.OK || !strings.Contains(r.Detail, "answered after") {
+						if r := checktest.CleanAttempt(t, c, time.Second); !r.OK || !strings.Contains(r.Detail, "answered after") {
 							t.Errorf("%+v", r)
 						}
 					}
@@ -86,7 +73,7 @@ func TestFailures(t *testing.T) {
 					if tt.setup != "" {
 						checktest.IP(t, tt.setup)
 					}
-					r := check(t, newChecker(t, "10.9.0.21", healthcheck.Source{}), 150*time.Millisecond)
+					r := checktest.CleanAttempt(t, newChecker(t, "10.9.0.21", healthcheck.Source{}), 150*time.Millisecond)
 					if r.OK || r.LocalFault != tt.local || !strings.Contains(r.Detail, tt.detail) {
 						t.Errorf("%+v, want %q", r, tt.detail)
 					}
@@ -107,7 +94,7 @@ func TestSource(t *testing.T) {
 					if from.Is6() {
 						target = "::1"
 					}
-					r := check(t, newChecker(t, target, healthcheck.Source{Bind: netip.AddrPortFrom(from, 0)}), time.Second)
+					r := checktest.CleanAttempt(t, newChecker(t, target, healthcheck.Source{Bind: netip.AddrPortFrom(from, 0)}), time.Second)
 					if r.OK != ok || r.LocalFault {
 						t.Errorf("%+v, want OK %v", r, ok)
 					}

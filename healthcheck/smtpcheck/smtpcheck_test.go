@@ -28,9 +28,7 @@ func newChecker(t testing.TB, cfg smtpcheck.Config) *smtpcheck.Checker {
 // check makes one attempt with a deadline of 500 ms.
 func check(t testing.TB, cfg smtpcheck.Config) healthcheck.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	return newChecker(t, cfg).Check(ctx)
+	return checktest.Attempt(t, newChecker(t, cfg), 500*time.Millisecond)
 }
 
 func TestConformance(t *testing.T) {

@@ -31,19 +31,13 @@ func newChecker(t testing.TB, cfg tcpcheck.Config) healthcheck.Checker {
 func check(t testing.TB, cfg tcpcheck.Config) healthcheck.Result {
 	t.Helper()
 	c := newChecker(t, cfg)
-	r := attempt(t, c)
+	r := checktest.Attempt(t, c, time.Second)
 	if w, ok := c.(healthcheck.Waiter); ok {
-		if again := attempt(t, checktest.Waited(w)); again.OK != r.OK || again.Refused != r.Refused || again.LocalFault != r.LocalFault || again.Detail != r.Detail {
+		if again := checktest.Attempt(t, checktest.Waited(w), time.Second); again.OK != r.OK || again.Refused != r.Refused || again.LocalFault != r.LocalFault || again.Detail != r.Detail {
 			t.Errorf("Check says %+v, Begin and End say %+v", r, again)
 		}
 	}
 	return r
-}
-
-func attempt(t testing.TB, c healthcheck.Checker) healthcheck.Result {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	return c.Check(ctx)
 }
 
 func TestConformance(t *testing.T) {
@@ -331,8 +325,8 @@ func TestLinkLocal(t *testing.T) {
 		defer l.Close()
 		target := netip.MustParseAddrPort("[fe80::21]:80")
 		right := tcpcheck.Config{Target: target, Source: healthcheck.Source{Interface: "eth1"}}
-		r := attempt(t, newChecker(t, right))
-		for limit := time.Now().Add(10 * time.Second); !r.OK && time.Now().Before(limit); r = attempt(t, newChecker(t, right)) {
+		r := checktest.Attempt(t, newChecker(t, right), time.Second)
+		for limit := time.Now().Add(10 * time.Second); !r.OK && time.Now().Before(limit); r = checktest.Attempt(t, newChecker(t, right), time.Second) {
 			// The kernel may be slow to take the new links into use.
 			time.Sleep(50 * time.Millisecond)
 		}

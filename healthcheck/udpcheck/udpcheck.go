@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"vipd/healthcheck"
 	"vipd/healthcheck/internal/connect"
 )
@@ -87,10 +85,7 @@ func (c *Checker) Check(ctx context.Context) healthcheck.Result {
 
 func (c *Checker) ask(ctx context.Context, start time.Time) (string, error) {
 	op := "udp " + c.cfg.Target.String()
-	if ctx.Err() != nil {
-		return "", connect.Timeout(ctx, op, start)
-	}
-	conn, err := connect.Datagram(ctx, op, c.cfg.Target, c.cfg.Source, unix.SOCK_DGRAM, unix.IPPROTO_UDP)
+	conn, err := connect.UDP(ctx, op, c.cfg.Target, c.cfg.Source)
 	if err != nil {
 		return "", err
 	}

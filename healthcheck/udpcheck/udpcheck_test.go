@@ -15,29 +15,15 @@ import (
 	"vipd/healthcheck/udpcheck"
 )
 
-// serve answers datagrams on 127.0.0.1 with what answer returns; nil is silence.
+// serve answers datagrams with what answer returns; nil is silence.
 func serve(t *testing.T, answer func([]byte) []byte) netip.AddrPort {
 	t.Helper()
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buffer := make([]byte, 65535)
-		for {
-			n, from, err := conn.ReadFromUDPAddrPort(buffer)
-			if err != nil {
-				return
-			}
-			if out := answer(buffer[:n]); out != nil {
-				_, _ = conn.WriteToUDPAddrPort(out, from)
-			}
+	return checktest.ServePackets(t, checktest.AnyPort, func(b []byte) [][]byte {
+		if out := answer(b); out != nil {
+			return [][]byte{out}
 		}
-	}()
-	t.Cleanup(func() { conn.Close(); <-done })
-	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
+		return nil
+	})
 }
 
 // closed is an address where nobody listens.
@@ -56,15 +42,7 @@ func check(t *testing.T, cfg udpcheck.Config, limit time.Duration) healthcheck.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaks := checktest.Leaks(t)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	r := c.Check(ctx)
-	cancel()
-	leaks()
-	if r.Detail == "" || strings.ContainsAny(r.Detail, "\r\n") {
-		t.Errorf("the detail must be one line: %q", r.Detail)
-	}
-	return r
+	return checktest.CleanAttempt(t, c, limit)
 }
 
 func any4(b ...byte) udpcheck.Pattern {
@@ -72,7 +50,7 @@ func any4(b ...byte) udpcheck.Pattern {
 }
 
 func TestResults(t *testing.T) {
-	echo := serve(t, func(b []byte) []byte { return b })
+	echo := checktest.Echo(t)
 	empty := serve(t, func([]byte) []byte { return []byte{} })
 	mute := serve(t, func([]byte) []byte { return nil })
 	large := serve(t, func([]byte) []byte { return make([]byte, 60000) })

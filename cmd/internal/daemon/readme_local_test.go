@@ -20,28 +20,6 @@ func exampleMachine() *machine {
 // nowhere is the target of checks that connect to no port.
 func nowhere(*testing.T) netip.AddrPort { return netip.MustParseAddrPort("127.0.0.1:0") }
 
-// udpServer answers with what it is asked.
-func udpServer(t *testing.T) netip.AddrPort {
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buffer := make([]byte, 4096)
-		for {
-			n, from, err := conn.ReadFromUDPAddrPort(buffer)
-			if err != nil {
-				return
-			}
-			_, _ = conn.WriteToUDPAddrPort(buffer[:n], from)
-		}
-	}()
-	t.Cleanup(func() { conn.Close(); <-done })
-	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
-}
-
 // grpcServer says SERVING to everything.
 func grpcServer(t *testing.T) netip.AddrPort {
 	s := &http.Server{Protocols: &http.Protocols{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -47,7 +47,7 @@ var goodServers = map[string]func(*testing.T) netip.AddrPort{
 		})
 	},
 	"DNS_CHECK":  dnsServer,
-	"UDP_CHECK":  udpServer,
+	"UDP_CHECK":  func(t *testing.T) netip.AddrPort { return checktest.Echo(t) },
 	"GRPC_CHECK": grpcServer,
 	"PING_CHECK": nowhere, "MISC_CHECK": nowhere, "FILE_CHECK": nowhere,
 	"SSL_GET": func(t *testing.T) netip.AddrPort {

@@ -17,6 +17,9 @@ import (
 // writes end with ctx. An error that the network reports (ICMP) is the error of the
 // next read or write, once; Refusal gives it. The error is always an *Error.
 func Datagram(ctx context.Context, op string, target netip.AddrPort, source healthcheck.Source, kind, protocol int) (*Conn, error) {
+	if ctx.Err() != nil {
+		return nil, timeoutError(ctx, op, time.Now())
+	}
 	s, err := open(op, target, source, kind, protocol)
 	if err != nil {
 		return nil, err
@@ -44,6 +47,11 @@ func Datagram(ctx context.Context, op string, target netip.AddrPort, source heal
 		return nil, connectError(op, unix.ECONNREFUSED, s, source)
 	}
 	return c, nil
+}
+
+// UDP is Datagram for a UDP socket: it gets packets of the target alone.
+func UDP(ctx context.Context, op string, target netip.AddrPort, source healthcheck.Source) (*Conn, error) {
+	return Datagram(ctx, op, target, source, unix.SOCK_DGRAM, unix.IPPROTO_UDP)
 }
 
 // Control calls f with the descriptor.
@@ -84,8 +92,7 @@ func (c *Conn) Receive(b []byte) (length int, err error) {
 // Refusal turns an error of reading or writing into one for the operator, with
 // the machine at fault told apart.
 func Refusal(op string, err error) *Error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return &Error{Op: op, Err: errno, Local: scarce(errno), Hint: hint(errno)}
 	}
 	return &Error{Op: op, Err: err}

@@ -28,14 +28,7 @@ func TestItself(t *testing.T) {
 		return err
 	}
 	udp := func(ctx context.Context, to netip.AddrPort, from healthcheck.Source) error {
-		c, err := DialUDP(ctx, to, from)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	}
-	datagram := func(ctx context.Context, to netip.AddrPort, from healthcheck.Source) error {
-		c, err := Datagram(ctx, "udp", to, from, unix.SOCK_DGRAM, unix.IPPROTO_UDP)
+		c, err := UDP(ctx, "ask", to, from)
 		if err == nil {
 			c.Close()
 		}
@@ -62,7 +55,7 @@ func TestItself(t *testing.T) {
 		free := other.Addr().(*net.TCPAddr).AddrPort()
 		other.Close()
 		defer l.Close()
-		for name, dial := range map[string]func(context.Context, netip.AddrPort, healthcheck.Source) error{"tcp": tcp, "udp": udp, "datagram": datagram, "attempt": attempt} {
+		for name, dial := range map[string]func(context.Context, netip.AddrPort, healthcheck.Source) error{"tcp": tcp, "udp": udp, "attempt": attempt} {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			check := checktest.Leaks(t)
 			if err := dial(ctx, free, healthcheck.Source{Bind: free}); !errors.Is(err, unix.ECONNREFUSED) || IsLocal(err) {
