@@ -12,7 +12,7 @@ UML      = $(shell grep -rlE '\buml\.Main\b|\blab\.Main\b' --include='*_test.go'
 # The rest of the product.
 PRODUCT  = $(filter-out $(UML),$(shell find . -name '*_test.go' -not -path './test/*' -not -path '*/testdata/*' -printf '%h\n' | sort -u))
 # Nothing can race where there is no goroutine: the race detector only takes time.
-PURE     = ./conf ./conf/spread ./garp ./healthcheck ./ipvs ./ipvs/plan ./vrrp ./vrrp/packet ./vrrp/packet/vectors
+PURE     = ./conf ./conf/spread ./garp ./healthcheck ./internal/checksum ./ipvs ./ipvs/plan ./vrrp ./vrrp/packet ./vrrp/packet/vectors
 RACE     = $(filter-out $(PURE),$(PRODUCT))
 # What counts allocations does so without the race detector, too: these tests, of these packages.
 COUNTING = $(filter-out $(PURE),$(sort $(shell grep -rl AllocsPerRun --include='*_test.go' . | xargs -r -n1 dirname)))

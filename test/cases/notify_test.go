@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,13 +62,7 @@ func tellsAll(t *testing.T, keepalived bool) told {
 	if keepalived {
 		before := "global_defs {\n vrrp_notify_fifo " + fifo + "\n}\n"
 		p = d1.Keepalived(lab.KeepalivedConf(before, instances("ABC")...))
-		file := filepath.Join(l.Dir(), "d1", "keepalived", "keepalived.conf")
-		reload = func() {
-			if err := os.WriteFile(file, []byte(lab.KeepalivedConf(before, instances("A")...)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p.Signal(syscall.SIGHUP)
-		}
+		reload = func() { d1.ReloadKeepalived(p, lab.KeepalivedConf(before, instances("A")...)) }
 	} else {
 		before := "[global_defs]\nvrrp_notify_fifo = \"" + fifo + "\"\n"
 		v := d1.Vipd(lab.VipdConf(before, instances("ABC")...))
