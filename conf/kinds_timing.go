@@ -50,48 +50,14 @@ func parseDelays(f field) (any, bool) {
 func (f field) delay() (linkDelay, bool) {
 	d := linkDelay{it: f.it, path: f.path}
 	var times []field
+	var ok bool
 	if f.it.kind == tableItem {
-		var down, up *item
-		for _, entry := range f.it.keys {
-			switch entry.name {
-			case "interface":
-				d.Interface, _ = entry.it.value.(string)
-			case "down":
-				down = entry.it
-			case "up":
-				up = entry.it
-			default:
-				f.badAt(entry.it, join(f.path, entry.name), "syntax", strconv.Quote(entry.name)+" is not known here"+didYouMean(entry.name, []string{"interface", "down", "up"}), f.k.must())
-				return d, false
-			}
-		}
-		for _, it := range []*item{down, up} {
-			if it != nil {
-				times = append(times, field{f.c, f.b, f.k, it, f.path})
-			}
-		}
-		if down == nil {
-			times = nil
-		}
+		d.Interface, times, ok = f.delayTable()
 	} else {
-		s, ok := f.it.value.(string)
-		if !ok {
-			f.wrongType("string")
-			return d, false
-		}
-		words := strings.Fields(s)
-		for i, w := range words {
-			if i == 0 {
-				d.Interface = w
-				continue
-			}
-			it := *f.it
-			it.value = w
-			if n, err := strconv.ParseFloat(w, 64); err == nil {
-				it.value = n
-			}
-			times = append(times, field{f.c, f.b, f.k, &it, f.path})
-		}
+		d.Interface, times, ok = f.delayWords()
+	}
+	if !ok {
+		return d, false
 	}
 	if !validInterface(d.Interface) || len(times) < 1 || len(times) > 2 {
 		f.bad("syntax", shown(f.it)+" is no interface with one or two times")
@@ -112,6 +78,55 @@ func (f field) delay() (linkDelay, bool) {
 		d.Up = n.Round(time.Microsecond)
 	}
 	return d, true
+}
+
+// delayTable takes an entry apart that is an inline table.
+func (f field) delayTable() (dev string, times []field, ok bool) {
+	var down, up *item
+	for _, entry := range f.it.keys {
+		switch entry.name {
+		case "interface":
+			dev, _ = entry.it.value.(string)
+		case "down":
+			down = entry.it
+		case "up":
+			up = entry.it
+		default:
+			f.badAt(entry.it, join(f.path, entry.name), "syntax", strconv.Quote(entry.name)+" is not known here"+didYouMean(entry.name, []string{"interface", "down", "up"}), f.k.must())
+			return dev, nil, false
+		}
+	}
+	if down == nil {
+		return dev, nil, true
+	}
+	for _, it := range []*item{down, up} {
+		if it != nil {
+			times = append(times, field{f.c, f.b, f.k, it, f.path})
+		}
+	}
+	return dev, times, true
+}
+
+// delayWords takes one apart that is a line of keepalived's.
+func (f field) delayWords() (dev string, times []field, ok bool) {
+	s, ok := f.it.value.(string)
+	if !ok {
+		f.wrongType("string")
+		return "", nil, false
+	}
+	for i, w := range strings.Fields(s) {
+		if i == 0 {
+			dev = w
+			continue
+		}
+		it := *f.it
+		it.value = w
+		if n, err := strconv.ParseFloat(w, 64); err == nil {
+			it.value = n
+		}
+		times = append(times, field{f.c, f.b, f.k, &it, f.path})
+	}
+	return dev, times, true
 }
 
 // cpusKind is a set of processors.

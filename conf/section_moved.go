@@ -146,7 +146,25 @@ func (h Hop) words(ipv4, weighted bool) []string {
 
 // String returns the rule as a line of virtual_rules.
 func (r Rule) String() string {
-	var w []string
+	w := append(r.selectors(), r.actions()...)
+	if r.SuppressPrefix >= 0 {
+		w = append(w, "suppress_prefixlength", strconv.Itoa(r.SuppressPrefix))
+	}
+	w = append(w, "priority", strconv.FormatUint(uint64(r.Priority), 10))
+	if r.Protocol != ownProtocol {
+		w = append(w, "protocol", strconv.Itoa(int(r.Protocol)))
+	}
+	if r.NoTrack {
+		w = append(w, "no_track")
+	}
+	if r.TrackGroup != "" {
+		w = append(w, "track_group", r.TrackGroup)
+	}
+	return strings.Join(w, " ")
+}
+
+// selectors say for which packets a rule is.
+func (r Rule) selectors() (w []string) {
 	add := func(words ...string) { w = append(w, words...) }
 	if r.Not {
 		add("not")
@@ -188,30 +206,20 @@ func (r Rule) String() string {
 	if r.UID {
 		add("uidrange", fmt.Sprintf("%d-%d", r.UIDs[0], r.UIDs[1]))
 	}
+	return w
+}
+
+// actions say what a rule does.
+func (r Rule) actions() []string {
 	switch {
 	case r.Action == "table" && r.Table == 0:
-		add("l3mdev")
+		return []string{"l3mdev"}
 	case r.Action == "table":
-		add("table", strconv.FormatUint(uint64(r.Table), 10))
+		return []string{"table", strconv.FormatUint(uint64(r.Table), 10)}
 	case r.Action == "goto":
-		add("goto", strconv.FormatUint(uint64(r.Goto), 10))
-	default:
-		add(r.Action)
+		return []string{"goto", strconv.FormatUint(uint64(r.Goto), 10)}
 	}
-	if r.SuppressPrefix >= 0 {
-		add("suppress_prefixlength", strconv.Itoa(r.SuppressPrefix))
-	}
-	add("priority", strconv.FormatUint(uint64(r.Priority), 10))
-	if r.Protocol != ownProtocol {
-		add("protocol", strconv.Itoa(int(r.Protocol)))
-	}
-	if r.NoTrack {
-		add("no_track")
-	}
-	if r.TrackGroup != "" {
-		add("track_group", r.TrackGroup)
-	}
-	return strings.Join(w, " ")
+	return []string{r.Action}
 }
 
 // String returns the address as a line of static_ipaddress.

@@ -241,3 +241,17 @@ var errAside = errors.New("the kernel is not asked, for nothing is to be changed
 // Aside has /proc read and the kernel not asked to tell of processes, for that is a
 // change to the kernel. It must come before Run.
 func (p *Processes) Aside() { p.aside = true }
+
+// connect asks the kernel to tell of processes; nil: it does not.
+func (p *Processes) connect() *connector {
+	if p.aside {
+		p.from(errAside)
+		return nil
+	}
+	events, err := openConnector(p.first)
+	p.from(err)
+	if err != nil {
+		return nil
+	}
+	return events
+}

@@ -169,13 +169,7 @@ func (p *Processes) Run(ctx context.Context) error {
 		case wanted && events == nil && (tried.IsZero() || time.Since(tried) > sourceRetry):
 			tried = time.Now()
 			p.scan() // the answer may take its time
-			var err error
-			if p.aside {
-				err = errAside
-			} else if events, err = openConnector(p.first); err != nil {
-				events = nil
-			}
-			p.from(err)
+			events = p.connect()
 		}
 		if at, ok := p.nextDue(); ok {
 			wait.Reset(max(time.Until(at), 0))

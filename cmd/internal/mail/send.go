@@ -124,40 +124,20 @@ func (s *session) deliver(l *letter) (bad []error, err error) {
 		l.to = nil
 		return []error{err}, nil
 	}
-	step := func(what string, f func() error) error {
-		s.patience()
-		if err := f(); err != nil {
-			return fmt.Errorf("%s: %w", what, refused(err))
-		}
-		return nil
-	}
 	defer func() {
 		var r *refusal
 		if errors.As(err, &r) {
-			if reset := step("asking the mail relay for a new start", s.client.Reset); reset != nil {
+			if reset := s.step("asking the mail relay for a new start", s.client.Reset); reset != nil {
 				err = reset
 			}
 		}
 	}()
-	if err := step("sending mail from "+s.from, func() error { return s.client.Mail("<" + s.from + ">") }); err != nil {
+	if err := s.step("sending mail from "+s.from, func() error { return s.client.Mail("<" + s.from + ">") }); err != nil {
 		return l.giveUp(nil, l.to, err)
 	}
-	var accepted []string
-	var later error
-	for _, to := range slices.Clone(l.to) {
-		err := step("sending mail to "+to, func() error { return s.client.Rcpt("<" + to + ">") })
-		var r *refusal
-		switch {
-		case err == nil:
-			accepted = append(accepted, to)
-		case !errors.As(err, &r):
-			return bad, err
-		case final(err):
-			bad = append(bad, err)
-			l.done(to)
-		default:
-			later = err
-		}
+	accepted, bad, later, err := s.address(l)
+	if err != nil {
+		return bad, err
 	}
 	if len(accepted) == 0 {
 		if later == nil {
@@ -165,7 +145,7 @@ func (s *session) deliver(l *letter) (bad []error, err error) {
 		}
 		return bad, later
 	}
-	err = step("handing mail over", func() error {
+	err = s.step("handing mail over", func() error {
 		w, err := s.client.Data()
 		if err != nil {
 			return err
@@ -180,6 +160,36 @@ func (s *session) deliver(l *letter) (bad []error, err error) {
 	l.done(accepted...)
 	l.sent = true
 	return bad, later
+}
+
+// step does one thing that the relay answers to.
+func (s *session) step(what string, f func() error) error {
+	s.patience()
+	if err := f(); err != nil {
+		return fmt.Errorf("%s: %w", what, refused(err))
+	}
+	return nil
+}
+
+// address asks the relay for whom it takes the mail: for the accepted; bad are those that it never will take it for, later
+// is why it does not for others. err is as that of deliver.
+func (s *session) address(l *letter) (accepted []string, bad []error, later, err error) {
+	for _, to := range slices.Clone(l.to) {
+		err := s.step("sending mail to "+to, func() error { return s.client.Rcpt("<" + to + ">") })
+		var r *refusal
+		switch {
+		case err == nil:
+			accepted = append(accepted, to)
+		case !errors.As(err, &r):
+			return accepted, bad, later, err
+		case final(err):
+			bad = append(bad, err)
+			l.done(to)
+		default:
+			later = err
+		}
+	}
+	return accepted, bad, later, nil
 }
 
 // done takes out who needs no further attempt.
