@@ -176,19 +176,6 @@ func (m Method) String() string {
 	return strconv.Itoa(int(m))
 }
 
-// ParseMethod reads "NAT", "DR" or "TUN".
-func ParseMethod(s string) (Method, error) {
-	switch strings.ToUpper(s) {
-	case "NAT":
-		return NAT, nil
-	case "DR":
-		return DR, nil
-	case "TUN":
-		return TUN, nil
-	}
-	return 0, fmt.Errorf("parsing forwarding method %q: want NAT, DR or TUN", s)
-}
-
 // ParseProtocol reads "TCP", "UDP" or "SCTP" in either case.
 func ParseProtocol(s string) (Protocol, error) {
 	switch strings.ToLower(s) {

@@ -22,9 +22,6 @@ import (
 // Timeout bounds one exchange with the kernel.
 const Timeout = 3 * time.Second
 
-// ErrNoIPVS says that the kernel has no IPVS; its text names the remedy.
-var ErrNoIPVS = ipvs.ErrAbsent
-
 // errTimeout ends an exchange that the kernel did not answer.
 var errTimeout = fmt.Errorf("no answer from the kernel within %s: %w", Timeout, os.ErrDeadlineExceeded)
 
@@ -42,7 +39,7 @@ type Conn struct {
 }
 
 // Open connects to the IPVS of the calling thread's network namespace; the kernel loads the module if it can. Without
-// IPVS the error is [ErrNoIPVS].
+// IPVS the error is [ipvs.ErrAbsent].
 func Open() (*Conn, error) {
 	client, err := cf.New()
 	if err != nil {
@@ -64,7 +61,7 @@ func Open() (*Conn, error) {
 func openError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.EPROTONOSUPPORT):
-		return fmt.Errorf("connecting to IPVS: %w", ErrNoIPVS)
+		return fmt.Errorf("connecting to IPVS: %w", ipvs.ErrAbsent)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("connecting to IPVS: %w: run as root or with CAP_NET_ADMIN", err)
 	}

@@ -239,7 +239,7 @@ func TestErrorText(t *testing.T) {
 	if !errors.Is(&Error{Err: refused(unix.ESRCH)}, unix.ESRCH) {
 		t.Error("the errno is lost")
 	}
-	if err := openError(os.ErrNotExist); !errors.Is(err, ErrNoIPVS) || !strings.Contains(err.Error(), "modprobe ip_vs") {
+	if err := openError(os.ErrNotExist); !errors.Is(err, ipvs.ErrAbsent) || !strings.Contains(err.Error(), "modprobe ip_vs") {
 		t.Errorf("without IPVS: %v", err)
 	}
 }

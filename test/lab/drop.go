@@ -59,14 +59,3 @@ func (n *Node) nft(rules string) {
 	n.lab.t.Helper()
 	n.Exec("nft", rules)
 }
-
-// Netem sets delay, loss and the like on what the node receives, in tc's words:
-// "delay 5ms loss 10%". "" ends it. The user-mode kernel has it; many hosts do.
-func (n *Node) Netem(line string) {
-	n.lab.t.Helper()
-	if line == "" {
-		n.lab.sw.Exec("tc", "qdisc", "del", "dev", n.port(0), "root")
-		return
-	}
-	n.lab.sw.Exec(append([]string{"tc", "qdisc", "replace", "dev", n.port(0), "root", "netem"}, strings.Fields(line)...)...)
-}

@@ -218,12 +218,6 @@ func (l *Lab) Nodes(names ...string) []*Node {
 	return list
 }
 
-// Add adds a node of the table in the package comment, on both bridges.
-func (l *Lab) Add(name string) *Node {
-	l.t.Helper()
-	return l.AddHost(name, l.octet(name))
-}
-
 // octet is that of a node of the table in the package comment.
 func (l *Lab) octet(name string) int {
 	l.t.Helper()

@@ -41,20 +41,6 @@ type Set struct {
 	Paths []fib.Want
 }
 
-// VIPs returns whether an address is a virtual one of the sets, for [Link.Source4] and [Link.Source6].
-func VIPs(sets []Set) func(netip.Addr) bool {
-	vips := map[netip.Addr]bool{}
-	for _, s := range sets {
-		if s.Static {
-			continue
-		}
-		for _, a := range s.Addresses {
-			vips[a.Prefix.Addr()] = true
-		}
-	}
-	return func(ip netip.Addr) bool { return vips[ip] }
-}
-
 // Callbacks tell what became of addresses. They are called on the manager's worker, one at a time, and must not
 // block; nil ones are left out.
 type Callbacks struct {

@@ -94,19 +94,6 @@ func (s *Scripts) Configure(scripts []Config) {
 	}
 }
 
-// Results tells the verdict of each script that has one.
-func (s *Scripts) Results() map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := map[string]bool{}
-	for name, sc := range s.scripts {
-		if sc.verdict.known {
-			out[name] = sc.verdict.ok
-		}
-	}
-	return out
-}
-
 // Status tells about all scripts, sorted by name.
 func (s *Scripts) Status() []Status {
 	s.mu.Lock()
