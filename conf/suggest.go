@@ -7,9 +7,13 @@ import "strings"
 // forgiven.
 func suggest(word string, candidates []string) string {
 	fold := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
+	folded := fold(word)
 	best, bestDistance := "", min(2, (len(word)+1)/3)+1
 	for _, c := range candidates {
-		if d := distance(fold(word), fold(c)); d < bestDistance {
+		if max(len(c)-len(word), len(word)-len(c)) >= bestDistance {
+			continue // of a wrong file, every line is compared with every key
+		}
+		if d := distance(folded, fold(c)); d < bestDistance {
 			best, bestDistance = c, d
 		}
 	}
