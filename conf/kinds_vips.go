@@ -53,19 +53,11 @@ func (f field) vipWords(words []string) (vip, bool) {
 	v := vip{it: f.it, path: f.path, VIP: VIP{Scope: "global"}}
 	ok := false
 	if v.Prefix, ok = vipPrefix(words[0]); !ok {
-		message := strconv.Quote(words[0]) + " is no address"
-		if strings.Count(words[0], ":") == 1 {
-			message += "; leave out the port"
-		}
-		f.bad("syntax", message)
+		f.bad("syntax", strconv.Quote(words[0])+" is no address"+vipSlip(words[0]))
 		return v, false
 	}
-	if !unicast(v.Prefix.Addr()) && !(f.static() && v.Prefix.Addr().IsMulticast() && slices.Contains(words, "autojoin")) {
-		f.bad("host", strconv.Quote(words[0])+" is not the address of one host")
-		return v, false
-	}
-	if v.Prefix.Addr().IsLoopback() && !f.static() {
-		f.bad("host", strconv.Quote(words[0])+" is a loopback address, which no other machine can reach")
+	if reason := f.noHost(v.Prefix, words); reason != "" {
+		f.bad("host", strconv.Quote(words[0])+" is "+reason)
 		return v, false
 	}
 	v.Deprecated = v.Prefix.Addr().Is6() && v.Prefix.Bits() == 128
@@ -192,6 +184,38 @@ func (f field) vipOption(v *VIP, option, argument string) bool {
 		v.Peer, v.Prefix = p.Addr(), netip.PrefixFrom(v.Prefix.Addr(), p.Bits())
 	}
 	return true
+}
+
+// vipSlip guesses what is wrong with an address.
+func vipSlip(word string) string {
+	if strings.Count(word, ":") == 1 {
+		return "; leave out the port"
+	}
+	address, length, ok := strings.Cut(word, "/")
+	a, err := netip.ParseAddr(address)
+	if !ok || err != nil || a.Zone() != "" || a.Is4In6() {
+		return ""
+	}
+	return fmt.Sprintf(": the length %q of its network is not 1..%d", length, a.BitLen())
+}
+
+// noHost says why no host can have an address, "" if one can.
+func (f field) noHost(p netip.Prefix, words []string) string {
+	a := p.Addr()
+	switch {
+	case !unicast(a) && !(f.static() && a.IsMulticast() && slices.Contains(words, "autojoin")):
+		return "not the address of one host"
+	case a.IsLoopback() && !f.static():
+		return "a loopback address, which no other machine can reach"
+	case !a.Is4() || p.Bits() > 30:
+		return ""
+	case a == p.Masked().Addr():
+		return "the address of a network, not of one host"
+	}
+	if all, ok := broadcast(p, "+"); ok && all == a {
+		return "the broadcast address of its network, not that of one host"
+	}
+	return ""
 }
 
 // vipBroadcast applies brd.
