@@ -114,6 +114,8 @@ func catch(hup chan os.Signal) *signals {
 	s := &signals{hurry: make(chan struct{}), hup: hup, term: make(chan os.Signal, 2), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	signal.Notify(s.term, syscall.SIGTERM, syscall.SIGINT)
+	// Nobody receives these: a log whose reader went away must not end the daemon.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	s.wait.Go(func() {
 		for n := 0; n < 2; n++ {
 			select {

@@ -236,6 +236,26 @@ func TestStuckLog(t *testing.T) {
 	}
 }
 
+// Who reads the log went away: the protocol, reloads and the stop go on without.
+func TestLogWithoutReader(t *testing.T) {
+	t.Parallel()
+	l := lab.New(t, "d1", "cl")
+	d1, seen := l.Node("d1"), l.Node("cl").Capture()
+	pipe := filepath.Join(l.Dir(), "log")
+	v := d1.VipdIn(fmt.Sprintf("mkfifo %[1]s; head -c 1 <%[1]s >/dev/null & exec 2>%[1]s >&2", pipe), sole(`["10.9.0.100"]`), "--log-level", "debug")
+	l.WaitOwner(lab.VIP(), 15*time.Second, "d1")
+	from := time.Now()
+	for i := range 5 {
+		if out, err := v.Ctl("reload"); err != nil {
+			t.Fatalf("reload %d: %v: %s", i, err, out)
+		}
+		time.Sleep(quick)
+	}
+	steady(t, seen, 51, d1.Addr(), 200, quick, from)
+	v.Signal(syscall.SIGTERM)
+	ended(t, v, 0, 5*time.Second, lab.VIP())
+}
+
 // The configuration is on a file system that hangs, here by a lease, for whose end
 // the kernel has others wait: a reload waits for it, but neither the protocol nor a
 // stop does.

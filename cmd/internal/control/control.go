@@ -55,6 +55,9 @@ func others(path string) string {
 // callTimeout bounds a client's call, and the server's reading of a request.
 const callTimeout = 10 * time.Second
 
+// socketEvery is how often the socket's file is looked for.
+const socketEvery = 2 * time.Second
+
 // maxPath is the longest path of a unix socket (sun_path without its zero byte).
 const maxPath = 107
 
@@ -146,16 +149,47 @@ func Serve(ctx context.Context, l net.Listener, d Daemon, log *zap.Logger) error
 	})
 	mux.HandleFunc("POST /v1/order", func(w http.ResponseWriter, r *http.Request) { order(w, r, d) })
 	srv := &http.Server{Handler: mux, ReadTimeout: callTimeout, ErrorLog: errorLog, ConnContext: withPeer}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serving the control socket: %w", err)
-	case <-ctx.Done():
-		_ = srv.Close()
+	look := time.NewTicker(socketEvery)
+	defer look.Stop()
+	for {
+		done := make(chan error, 1)
+		go func() { done <- srv.Serve(l) }()
+		next := (net.Listener)(nil)
+		for next == nil {
+			select {
+			case err := <-done:
+				return fmt.Errorf("serving the control socket: %w", err)
+			case <-ctx.Done():
+				_ = srv.Close()
+				<-done
+				return nil
+			case <-look.C:
+				next = again(l, log)
+			}
+		}
+		_ = l.Close()
 		<-done
+		l = next
+	}
+}
+
+// again makes the socket anew when its file is gone, as after /run was cleared: nobody
+// could reach the daemon any more. It is nil while that is not needed, or not possible.
+func again(l net.Listener, log *zap.Logger) net.Listener {
+	path := l.Addr().String()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	next, err := Listen(path)
+	if err != nil {
+		log.Debug("the control socket is gone", zap.NamedError("err", err))
+		return nil
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // the file is the new one's
+	}
+	log.Warn("the control socket was deleted; it is there again", zap.String("socket", path))
+	return next
 }
 
 // Client talks to a daemon.

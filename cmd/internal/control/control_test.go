@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,44 @@ func TestListenLeavesABusyDaemonItsSocket(t *testing.T) {
 		t.Fatalf("after its death: %v", err)
 	}
 	l.Close()
+}
+
+// TestServeAfterTheSocketWasDeleted: the file comes back, with its directory, and is
+// removed at the end.
+func TestServeAfterTheSocketWasDeleted(t *testing.T) {
+	dir := t.TempDir() + "/run"
+	path := dir + "/sock"
+	l, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, l, silentDaemon{}, zap.NewNop()) }()
+	for range 2 {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			_, err := NewClient(path).Status(ctx)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, ErrNotRunning) || ctx.Err() != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("the new socket: %v (%v)", fi, err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left behind: %v", err)
+	}
 }
