@@ -50,6 +50,8 @@ type node struct {
 	wanted  map[string]bool
 	drops   []Drop
 	notes   []Note
+	listed  int   // addresses in the last advert
+	sendErr error // of every advert
 
 	priorities []PriorityEvent
 	cut        map[string]bool // interfaces from which nothing gets out
@@ -196,6 +198,10 @@ func (d *node) SendAdvert(instance string, src netip.Addr, a *packet.Advert) err
 		to, ttl = w.Peers, w.TTL
 	}
 	d.record("%s advert %d", instance, a.Priority)
+	d.listed = len(a.Addrs)
+	if d.sendErr != nil {
+		return d.sendErr
+	}
 	if d.cut[w.Interface] {
 		return nil
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -41,6 +42,8 @@ type instance struct {
 	patchedFrom                              []netip.Addr // peers noted for it
 	otherForm                                netip.Addr   // last peer noted for its form of checksum
 	otherFormAt                              time.Time
+	unsent                                   int    // adverts in a row that could not be sent
+	unsentWhy                                string // the last of them
 }
 
 func newInstance(cfg Instance) *instance {
@@ -54,6 +57,9 @@ func (in *instance) status() InstanceStatus {
 		Sent:    in.sent, SendError: in.sendErrors, Received: in.receivedCount, Masters: in.masters,
 		Patched: in.patchedCount, Drops: map[packet.DropReason]uint64{}, Foreign: in.foreign, ForeignAt: in.foreignAt,
 		TwinAt: in.twinAt,
+	}
+	if in.unsent >= 3 && s.Status.State == vrrp.Master {
+		s.Unsent = in.unsentWhy
 	}
 	for reason, n := range in.unproven {
 		if n > 0 {
@@ -141,15 +147,43 @@ func (r *Router) sendAdvert(in *instance, now time.Time, priority uint8) {
 		return
 	}
 	in.machine.Advert(now, &in.advert, priority)
+	r.fit(in, now)
 	err := r.ports.Sender.SendAdvert(in.cfg.Name, in.source, &in.advert)
 	if err == nil {
 		in.sent++
+		in.unsent = 0
 		return
 	}
 	in.sendErrors++
+	in.unsent++
+	in.unsentWhy = err.Error()
 	if priority != packet.PriorityStop { // resigning on a dead link cannot work
 		r.note(in.cfg.Name, now, "an advert could not be sent: "+err.Error())
 	}
+}
+
+// fit leaves out of an advert the addresses that its packet has no room for on the link
+// (an MTU that was lowered): without an advert another router would take over as well.
+func (r *Router) fit(in *instance, now time.Time) {
+	l, ok := r.links[in.cfg.wire()]
+	if in.cfg.wire() == "" {
+		l, ok = r.links[in.home]
+	}
+	if !ok || l.MTU == 0 {
+		return
+	}
+	mtu := l.MTU
+	if in.advert.Signed {
+		mtu -= packet.TrailerLen
+	}
+	room := packet.AddrsMax(in.advert.Version, in.cfg.IPv6, mtu)
+	if room >= len(in.advert.Addrs) {
+		return
+	}
+	if r.limit.allow(limitKey{instance: in.cfg.Name, text: "MTU"}, now) {
+		r.note(in.cfg.Name, now, fmt.Sprintf("the MTU of %d on %s leaves room for %d of the %d addresses in an advert: the others move along without being named, as those of virtual_ipaddress_excluded do; raise the MTU, or move them there on all directors", l.MTU, in.cfg.ground(), room, len(in.advert.Addrs)))
+	}
+	in.advert.Addrs = in.advert.Addrs[:room]
 }
 
 // wouldWait reports that an advert to the peers would be kept by a link without

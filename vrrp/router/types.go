@@ -71,6 +71,7 @@ type Link struct {
 	Index   int        // changes when the interface is re-created
 	Up      bool       // IFF_UP
 	Carrier bool       // IFF_RUNNING
+	MTU     int        // bytes of an IP packet; 0: not known
 	Source4 netip.Addr // primary IPv4 address that is not one of our VIPs; invalid: none
 	Source6 netip.Addr // link-local address that is not tentative, without zone, and not one of our VIPs; invalid: none
 	Addrs   []netip.Addr
@@ -240,6 +241,7 @@ type InstanceStatus struct {
 	Source    netip.Addr // last known source address
 	Sent      uint64     // adverts sent
 	SendError uint64     // adverts that could not be sent
+	Unsent    string     // why a MASTER's last adverts, three or more, could not be sent; "": they could
 	Received  uint64     // adverts acted on
 	Masters   uint64     // times the instance became MASTER
 	Patched   uint64     // of those: with a checksum in packet.FormPatched

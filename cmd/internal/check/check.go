@@ -22,6 +22,7 @@ import (
 	"vipd/cmd/internal/script"
 	"vipd/conf"
 	"vipd/vrrp/host"
+	"vipd/vrrp/packet"
 )
 
 // Machine returns what the configuration asks of this machine that it does not
@@ -193,6 +194,9 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		case !i.IPv6 && !link.Source4(nil).IsValid():
 			warn(i.Name, "interface %s has no IPv4 address; the instance stays in FAULT until it has one", i.Interface)
 		}
+		if n := room(&i, link); n < len(i.VIPs) {
+			warn(i.Name, "the MTU of %d on %s leaves room for %d of its %d addresses in an advert; raise it, or move the others to virtual_ipaddress_excluded on all directors", link.MTU, i.Interface, n, len(i.VIPs))
+		}
 		for _, v := range append(slices.Clone(i.VIPs), i.Excluded...) {
 			if v.Dev != "" && v.Dev != i.Interface && state.Link(v.Dev) == nil && !madeHere(cfg, v.Dev) {
 				missing[v.Dev]++
@@ -202,7 +206,7 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 			}
 			for dev, l := range state.Links {
 				for _, a := range l.Addrs {
-					if a.Prefix.Addr() == v.Prefix.Addr() && a.Prefix != v.Prefix {
+					if a.Prefix.Addr() == v.Prefix.Addr() && (a.Prefix != v.Prefix || base(&a)) {
 						warn(i.Name, "%s is on %s already as %s: if that is this machine's own address, the VIP must be another one",
 							v.Prefix.Addr(), dev, a.Prefix)
 					}
@@ -214,6 +218,22 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		}
 	}
 	return out
+}
+
+// base reports whether an address is that by which its machine is in a network, and not
+// known to be from vipd.
+func base(a *host.Addr) bool { return !a.Prefix.IsSingleIP() && !a.Secondary && a.Proto == 0 }
+
+// room is how many addresses an advert of an instance can hold on its interface.
+func room(i *conf.Instance, link *host.Link) int {
+	if link == nil || link.MTU == 0 {
+		return len(i.VIPs)
+	}
+	mtu := link.MTU
+	if len(i.HMAC.Keys) > 0 {
+		mtu -= packet.TrailerLen
+	}
+	return packet.AddrsMax(i.Version, i.IPv6, mtu)
 }
 
 // onHost reports whether an address is on any interface.

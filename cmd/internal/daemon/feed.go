@@ -110,7 +110,7 @@ func (f *feed) routerLinks(s host.State) map[string]router.Link {
 	out := make(map[string]router.Link, len(s.Links))
 	for name, l := range s.Links {
 		r := router.Link{
-			Index: l.Index, Up: l.Up, Carrier: l.Running,
+			Index: l.Index, Up: l.Up, Carrier: l.Running, MTU: l.MTU,
 			Source4: l.Source4(f.virtual), Source6: l.Source6(f.virtual),
 			Addrs: make([]netip.Addr, len(l.Addrs)),
 		}
