@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"vipd/vrrp"
 	"vipd/vrrp/packet"
 )
 
@@ -53,4 +54,25 @@ func (r *Router) Twin(iface string, src netip.Addr, mac string) {
 			r.note(in.cfg.Name, now, fmt.Sprintf("the machine with the MAC address %s sends adverts from our own address %v: each takes itself for the master; give one of them another address (if the MAC is ours: a loop in the network sends our frames back)", mac, src))
 		}
 	})
+}
+
+// Claimed tells that another machine, with a MAC address, answers for addresses that an
+// instance has on an interface.
+func (r *Router) Claimed(instance string, addrs []netip.Addr, iface, mac string) {
+	r.post(func() {
+		now := time.Now()
+		in := r.byName[instance]
+		if in == nil || in.machine.State() != vrrp.Master || !r.limit.allow(limitKey{instance: instance, text: iface + mac}, now) {
+			return
+		}
+		r.note(instance, now, fmt.Sprintf("the machine with the MAC address %s on %s answers for %s, too, and clients may reach it in place of this director: a real server of LVS-DR needs arp_ignore = 1 and arp_announce = 2; on any other machine take the address away", mac, iface, Several(addrs)))
+	})
+}
+
+// Several names the first of some addresses and how many more there are.
+func Several(addrs []netip.Addr) string {
+	if len(addrs) == 1 {
+		return addrs[0].String()
+	}
+	return fmt.Sprintf("%v and %d more of our addresses", addrs[0], len(addrs)-1)
 }

@@ -76,6 +76,7 @@ type Daemon struct {
 	refusal   *refusal
 	hindrance hindrance
 	twins     *twins
+	claims    *claims
 	engine    *engine.Engine
 	sender    *sender
 	router    *router.Router
@@ -241,7 +242,8 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.vmacs = vmac.NewManager(d.vmacKernel, vmac.Sysctl{}, d.owner(), d.silence, func() { d.feed.Again() }, log)
 	d.feed = &feed{settings: d.settings, log: log, vmacs: d.vmacs, manager: d.manager, router: d.router, engine: d.engine, places: d.places}
 	d.twins = newTwins(d.router, func() *host.State { return d.feed.State() }, log)
-	d.observer.master = d.twins.Master
+	d.claims = newClaims(d.router, d.manager, func() *host.State { return d.feed.State() }, log)
+	d.observer.master = func() { d.twins.Master(); d.claims.Master() }
 	d.daemons = home.kernel()
 	d.survival = newSurvival(d.daemons, d.opts.StateDir, log)
 	d.survival.states, d.survival.host, d.survival.table = d.router.Status, d.feed.State, d.table.Status
@@ -264,7 +266,7 @@ func target(instance string, a host.Address) garp.Target {
 // start sets everything going with cfg.
 func (d *Daemon) start(work context.Context, g *errgroup.Group, cfg *conf.Config) error {
 	for _, f := range []func(context.Context) error{
-		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run, d.survival.Run, d.balance.Run,
+		d.vmacs.Run, d.manager.Run, d.firewall.Run, d.twins.Run, d.claims.Run, d.engine.Run, d.router.Run, d.watcher.Run, d.scripts.Run, d.files.Run, d.processes.Run, d.table.Run, d.checks.Run, d.places.Run, d.survival.Run, d.balance.Run,
 	} {
 		g.Go(func() error { return guard(func() error { return f(work) }) })
 	}

@@ -102,6 +102,10 @@ func (d *Daemon) instances(s *status.Status) {
 		if twin(&r) {
 			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: another machine on %s sends adverts from our address %v, too; or the network sends ours back", r.Name, r.Interface, r.Source))
 		}
+		if r.Unsent != "" {
+			s.Alarms = append(s.Alarms, fmt.Sprintf("%s: adverts cannot be sent, so another director takes over, too: %s", r.Name, r.Unsent))
+		}
+		s.Alarms = append(s.Alarms, d.claims.Alarms(r.Name)...)
 		i.Notes = append(i.Notes, d.observer.Notes(r.Name)...)
 		for _, a := range addresses[r.Name].Addresses {
 			out := status.Address{Address: a.Address.Prefix.String(), Interface: a.Dev, Present: a.Present, Refused: a.Refused}
