@@ -36,6 +36,7 @@ func Machine(cfg *conf.Config) []string {
 	if len(cfg.VirtualServers) > 0 {
 		out = append(out, ipvsModules(cfg, os.DirFS("/"))...)
 		out = append(out, ipvsadvice.Advice(cfg, ipvsSetting(cfg.Place), release())...)
+		out = append(out, within(cfg.Place, func() []string { return forwarding(cfg, os.DirFS("/")) })...)
 	}
 	out = append(out, refusals(cfg, os.DirFS("/"), tryRules)...)
 	out = append(out, expiry(cfg, time.Now())...)
@@ -289,6 +290,16 @@ func ipvsSetting(p conf.Place) func(string) string {
 		_ = look() // it returns no error
 		return value
 	}
+}
+
+// within looks at what belongs to the network namespace of the IPVS table.
+func within(p conf.Place, look func() []string) (out []string) {
+	if n := p.TableNamespace(); n != "" {
+		// Where it cannot be entered nothing is known, as namespaces says.
+		_ = netns.Do(netns.Path(n), func() error { out = look(); return nil })
+		return out
+	}
+	return look()
 }
 
 // moduleKnown reports whether the module is loaded, built in or on disk. Where

@@ -278,7 +278,7 @@ func (s *sender) Wait() { s.wg.Wait() }
 type dropCounters struct {
 	log    *zap.Logger
 	n      [packet.NumDropReasons]atomic.Int64
-	logged [packet.NumDropReasons]atomic.Int64 // time of the last line in Unix nanoseconds
+	logged [packet.NumDropReasons]atomic.Int64 // time of the last line in Unix nanoseconds; the clock may be set back
 }
 
 // dropLogEvery is the least time between two lines about one reason.
@@ -287,7 +287,7 @@ const dropLogEvery = time.Minute
 func (d *dropCounters) add(k socket.Key, src netip.Addr, reason packet.DropReason) {
 	n := d.n[reason].Add(1)
 	now, last := time.Now().UnixNano(), d.logged[reason].Load()
-	if last != 0 && now-last < int64(dropLogEvery) || !d.logged[reason].CompareAndSwap(last, now) {
+	if last != 0 && now >= last && now-last < int64(dropLogEvery) || !d.logged[reason].CompareAndSwap(last, now) {
 		return
 	}
 	line := d.log.Warn

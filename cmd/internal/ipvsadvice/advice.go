@@ -32,7 +32,7 @@ func Advice(cfg *conf.Config, setting func(name string) string, release string) 
 	var out []string
 	say := func(services []string, name, want, promise string) {
 		if len(services) > 0 {
-			out = append(out, fmt.Sprintf("%s: %s while net.ipv4.vs.%s is %s; set it to %s, in [ipvs_sysctl] for example", some(services), promise, name, value(name), want))
+			out = append(out, fmt.Sprintf("%s: %s while net.ipv4.vs.%s is %s; set it to %s, in [ipvs_sysctl] for example", Some(services), promise, name, value(name), want))
 		}
 	}
 	persistent := names(cfg, func(v *conf.VirtualServer) bool { return v.Persistence > 0 })
@@ -64,8 +64,8 @@ func names(cfg *conf.Config, meant func(*conf.VirtualServer) bool) []string {
 	return out
 }
 
-// some lists a few of many names.
-func some(names []string) string {
+// Some names a few of many services.
+func Some(names []string) string {
 	const most = 5
 	text := "virtual_server " + strings.Join(names[:min(len(names), most)], ", ")
 	if len(names) > most {
