@@ -279,6 +279,18 @@ func (a *Advert) SetPassword(password string) {
 	}
 }
 
+// AddrsMax is the number of virtual addresses that one advert can carry in an
+// unfragmented packet on a link of the given MTU: never more than 255, 0 when
+// not even the headers fit.
+func AddrsMax(version uint8, ipv6 bool, mtu int) int {
+	ip, size := ipv4HeaderLen, 4
+	if ipv6 {
+		ip, size = ipv6HeaderLen, 16
+	}
+	room := mtu - ip - messageLen(version, ipv6, 0)
+	return max(0, min(room/size, maxCount))
+}
+
 // messageLen is the length of a message of count addresses.
 func messageLen(version uint8, v6 bool, count int) int {
 	switch {

@@ -190,6 +190,31 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestAddrsMax(t *testing.T) {
+	tests := []struct {
+		version uint8
+		ipv6    bool
+		mtu     int
+		want    int
+	}{
+		{packet.Version2, false, 1500, 255},
+		{packet.Version3, false, 1500, 255},
+		{packet.Version3, false, 576, 137},
+		{packet.Version2, false, 576, 135},
+		{packet.Version3, true, 1500, 90},
+		{packet.Version3, true, 1280, 77},
+		{packet.Version3, true, 9000, 255},
+		{packet.Version3, true, 0, 0},
+		{packet.Version2, false, 36, 0},
+		{packet.Version2, false, 40, 1},
+	}
+	for _, tt := range tests {
+		if got := packet.AddrsMax(tt.version, tt.ipv6, tt.mtu); got != tt.want {
+			t.Errorf("version %d, ipv6 %v, MTU %d: %d, want %d", tt.version, tt.ipv6, tt.mtu, got, tt.want)
+		}
+	}
+}
+
 func TestIPv4ID(t *testing.T) {
 	var id packet.IPv4ID
 	for want := 1; want <= 65535; want++ {
