@@ -221,7 +221,15 @@ type lane struct {
 	head    int
 }
 
-func (l *lane) push(e *entry) { l.waiting = append(l.waiting, e) }
+func (l *lane) push(e *entry) {
+	// Where servers hang for good a lane may never be empty: the places of those that left are used again.
+	if len(l.waiting) == cap(l.waiting) && l.head > len(l.waiting)/2 {
+		n := copy(l.waiting, l.waiting[l.head:])
+		clear(l.waiting[n:])
+		l.waiting, l.head = l.waiting[:n], 0
+	}
+	l.waiting = append(l.waiting, e)
+}
 
 // front is the next job, nil when there is none.
 func (l *lane) front() *entry {
