@@ -124,13 +124,19 @@ func Load(name string) ([]Record, error) {
 	return nil, fmt.Errorf("what servers were told is lost: %w; the file is now %s: see there, give the commands again and remove it", err, aside)
 }
 
-// Save replaces the file in one step.
+// Save replaces the file in one step. Its directory is made when somebody has cleared it away.
 func Save(name string, all []Record) error {
 	b, err := json.MarshalIndent(file{version, all}, "", " ")
 	if err != nil {
 		return fmt.Errorf("writing overrides: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".new*")
+	dir, pattern := filepath.Dir(name), filepath.Base(name)+".new*"
+	f, err := os.CreateTemp(dir, pattern)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(dir, 0o755); err == nil {
+			f, err = os.CreateTemp(dir, pattern)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("writing overrides: %w", err)
 	}

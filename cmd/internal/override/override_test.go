@@ -36,6 +36,20 @@ func TestSavedIsLoaded(t *testing.T) {
 	}
 }
 
+// What is told after somebody has cleared the state directory away is kept all the same.
+func TestSavedInADirectoryThatIsGone(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "run", "vipd", "overrides.json")
+	if err := Save(name, records()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Load(name); err != nil || !reflect.DeepEqual(got, records()) {
+		t.Errorf("loaded %v, %v", got, err)
+	}
+	if err := Save(filepath.Join(name, "below a file"), nil); err == nil {
+		t.Error("a file below a file was written")
+	}
+}
+
 func TestBadFileIsSetAside(t *testing.T) {
 	const entry = `{"kind":"drain","service":"tcp 10.9.0.100:80","server":"10.9.0.11:80","weight":0,"by":"root","at":"2026-01-02T03:04:05Z"}`
 	if all, err := Parse([]byte(`{"version":1,"overrides":[` + entry + `]}`)); err != nil || len(all) != 1 {
