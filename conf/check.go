@@ -105,10 +105,6 @@ func (c *checker) foreign(b *block, table *item, name string, it *item, path str
 	switch {
 	case known == nil:
 		d.Message, d.Detail, meant = c.unknown(b, table, name)
-	case known.fate == later:
-		d.Rule = b.name + "/later"
-		d.Message = word + " is a keepalived keyword that this version of vipd does not support yet"
-		d.Detail = "take it out, or keep keepalived on this director until vipd has it"
 	case known.fate == instead:
 		d.Rule = b.name + "/instead"
 		d.Message = word + " is a keepalived keyword that vipd does not have"

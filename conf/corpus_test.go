@@ -23,7 +23,7 @@ func allRules() []string {
 		all = append(all, b.name+"/unknown")
 		for _, k := range keywords {
 			if slices.Contains(k.blocks, b.name) {
-				all = append(all, b.name+"/"+[]string{"later", "instead", "noeffect"}[k.fate])
+				all = append(all, b.name+"/"+[]string{"instead", "noeffect"}[k.fate])
 			}
 		}
 		for _, k := range b.keys {
@@ -54,7 +54,7 @@ func borrowedRules() []string {
 		for _, k := range b.keys {
 			all = append(all, k.rules(b)...)
 		}
-		all = append(all, b.name+"/later", b.name+"/instead", b.name+"/noeffect")
+		all = append(all, b.name+"/instead", b.name+"/noeffect")
 	}
 	return all
 }

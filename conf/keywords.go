@@ -9,8 +9,7 @@ import (
 type fate uint8
 
 const (
-	later    fate = iota // to be built: an error that says so
-	instead              // will not be built: an error with what to use instead
+	instead  fate = iota // vipd does not have it: an error with what to use instead
 	noEffect             // has nothing to do in vipd: a warning
 )
 
@@ -39,8 +38,7 @@ var keywords = []keyword{
 	{noEffect, inFile, "use_pid_dir", "vipd writes its pid into vipd.pid in its state directory, /run/vipd or that of instance and net_namespace"},
 	{noEffect, inFile, "child_wait_time", "vipd is one process and has no children to wait for"},
 
-	{later, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", ""},
-	{later, inGlobal, "include_check", ""},
+	{instead, inGlobal, "nftables_ipvs nftables_ipvs_priority nftables_ipvs_start_fwmark", "leave it out: of a virtual_server_group each address and port is a service of IPVS, which vipd changes many at a time, and their servers are checked once; where a client must keep its server over several ports, mark the packets by nftables and write fwmark"},
 	{instead, inGlobal, "vrrp_iptables vrrp_ipsets", "vipd does not touch iptables; for no_accept it makes nftables rules of its own (nftables)"},
 	{instead, inGlobal, "max_auto_priority min_auto_priority_delay", "use vrrp_rt_priority, which holds from the start"},
 	{instead, inGlobal, "snmp_socket enable_snmp_keepalived enable_snmp_vrrp enable_snmp_checker enable_snmp_rfc enable_snmp_rfcv2 enable_snmp_rfcv3 enable_traps snmp_vs_stats_update_interval snmp_rs_stats_update_interval", "vipd speaks no SNMP; read \"vipd status --json\""},
@@ -48,6 +46,7 @@ var keywords = []keyword{
 	{instead, inGlobal, "umask", "set UMask= in the systemd unit"},
 	{instead, inGlobal, "state_dump_file stats_dump_file json_dump_file json_version", "vipd writes no dump files; read \"vipd status --json\""},
 	{instead, inGlobal, "reload_time_file reload_repeat reload_file", "run \"vipd reload\" from a systemd timer"},
+	{noEffect, inGlobal, "include_check", "a plain name in include must always exist, a pattern may match nothing, and every file is checked"},
 	{noEffect, inGlobal, "dynamic_interfaces", "vipd always waits for interfaces that are missing or come back"},
 	{noEffect, inGlobal, "nftables_ifindex", "vipd matches interfaces by name, so that the rules hold when one is made anew"},
 	{noEffect, inGlobal, "use_symlink_paths", "vipd always runs commands by the path that is written"},

@@ -3,7 +3,6 @@ package conf
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 )
@@ -32,7 +31,7 @@ func Reference() string {
 		fmt.Fprintf(&b, "- `%s`: %s\n", r.id, r.doc)
 	}
 	b.WriteString(referenceKeywords)
-	for _, f := range []fate{later, instead, noEffect} {
+	for _, f := range []fate{instead, noEffect} {
 		b.WriteString(keywordTable(f))
 	}
 	return b.String()
@@ -129,23 +128,6 @@ func cell(s string) string {
 func keywordTable(f fate) string {
 	var b strings.Builder
 	switch f {
-	case later:
-		b.WriteString("\n### Not supported yet\n\n")
-		words := map[string][]string{}
-		for _, k := range keywords {
-			if k.fate == later {
-				for _, name := range k.blocks {
-					words[name] = append(words[name], strings.Fields(k.words)...)
-				}
-			}
-		}
-		for _, block := range blocks() {
-			if list := words[block.name]; len(list) > 0 {
-				slices.Sort(list)
-				fmt.Fprintf(&b, "- %s: `%s`\n", block.name, strings.Join(list, "`, `"))
-			}
-		}
-		return b.String()
 	case instead:
 		b.WriteString("\n### Not supported, with what to use instead\n\n")
 	case noEffect:
