@@ -240,7 +240,7 @@ func TestDamagedRecord(t *testing.T) {
 	})
 }
 
-// TestRecordFails: without a place for the record everything else works, and the status says so.
+// TestRecordFails: without a place for the record everything else works, and the status says so until there is one.
 func TestRecordFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := ipvstest.New()
@@ -248,11 +248,22 @@ func TestRecordFails(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, _ := start(t, k, filepath.Join(file, "no directory", "ipvs"))
+		record := filepath.Join(file, "no directory", "ipvs")
+		r, _ := start(t, k, record)
 		r.Set(table(web(), 1))
 		synctest.Wait()
 		if s := r.Status(); !s.InSync() || s.RecordErr == nil {
 			t.Errorf("status %+v", s)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(reconcile.FullReadPeriod + reconcile.CheckPeriod)
+		if s := r.Status(); s.RecordErr != nil {
+			t.Errorf("with a place for it: %v", s.RecordErr)
+		}
+		if b, err := os.ReadFile(record); err != nil || !strings.Contains(string(b), web().Key.String()) {
+			t.Errorf("the record: %q, %v", b, err)
 		}
 	})
 }

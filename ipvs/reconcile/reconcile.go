@@ -326,6 +326,9 @@ func (l *loop) read() error {
 	if recovered {
 		l.log.Info("IPVS can be read again")
 	}
+	if l.state.fileErr != nil {
+		l.saveOwned() // there may be room for it now
+	}
 	for _, op := range foreign[:min(len(foreign), 10)] {
 		l.log.Warn("IPVS entry of ours was changed by another program; putting it back", append(fields(op), zap.Stringer("repair", op))...)
 	}

@@ -50,12 +50,7 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, tableRead)
 	defer cancel()
 	table, err := d.table.Refresh(ctx)
-	if err == nil {
-		err = table.Err
-	}
-	if err != nil && len(cfg.VirtualServers) > 0 {
-		s.Alarms = append(s.Alarms, "IPVS: "+err.Error())
-	}
+	s.Alarms = append(s.Alarms, tableProblems(table, err, len(cfg.VirtualServers) > 0)...)
 	d.virtualServers(s, table)
 	d.settingStates(s, cfg)
 	d.counters(s, table)
@@ -64,6 +59,20 @@ func (d *Daemon) Status(ctx context.Context) (*status.Status, error) {
 	d.fifoStates(s)
 	d.mailStates(s)
 	return s, nil
+}
+
+// tableProblems is what is wrong with the table as a whole; err is that of asking for it, which matters where it is used.
+func tableProblems(table reconcile.Status, err error, used bool) (out []string) {
+	if err == nil {
+		err = table.Err
+	}
+	if err != nil && used {
+		out = append(out, "IPVS: "+err.Error())
+	}
+	if table.RecordErr != nil {
+		out = append(out, "IPVS: "+table.RecordErr.Error()+"; after a crash services that are not configured any more would stay")
+	}
+	return out
 }
 
 // newStatus is a status without anything that changes.
