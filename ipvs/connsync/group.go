@@ -64,7 +64,7 @@ func (g Group) Open(d ipvs.Daemon, heard func(netip.Addr, ipvs.SyncMessage)) (Po
 	if err != nil {
 		return nil, err
 	}
-	p.first = p.dropped()
+	p.last = p.dropped()
 	p.reading.Go(p.read)
 	return p, nil
 }
@@ -97,7 +97,8 @@ type groupPort struct {
 	ear     *net.UDPConn
 	inode   uint64
 	own     map[netip.Addr]bool
-	first   uint64 // drops at the beginning
+	last    uint64 // what the kernel counted when it was last asked
+	drops   uint64 // since the port was opened; of who calls Drops
 	reading sync.WaitGroup
 }
 
@@ -161,11 +162,19 @@ func (p *groupPort) Close() error {
 }
 
 // Drops implements Port.
-func (p *groupPort) Drops() uint64 { return p.dropped() - p.first }
+func (p *groupPort) Drops() uint64 {
+	now := p.dropped()
+	if now > p.last { // else the thread was started anew, with a socket that counts from 0
+		p.drops += now - p.last
+	}
+	p.last = now
+	return p.drops
+}
 
 // dropped reads the kernel's counters of sockets that are bound as the backup thread's is.
 func (p *groupPort) dropped() (n uint64) {
-	_ = p.group.in(func() error { // unknown is none
+	n = p.last
+	_ = p.group.in(func() error { // unknown is none more
 		file := "/proc/thread-self/net/udp"
 		if p.daemon.Group.Is6() {
 			file += "6"

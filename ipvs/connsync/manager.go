@@ -34,7 +34,7 @@ type Network interface {
 type Port interface {
 	// Hello sends a message without connections, by the route that the kernel takes.
 	Hello(id uint8) error
-	// Drops is how many messages to the kernel were dropped since the port was opened.
+	// Drops is how many messages to the kernel were dropped since the port was opened. One at a time may call it.
 	Drops() uint64
 	Close() error
 }
