@@ -344,7 +344,11 @@ func TestOrdersThatAreRefused(t *testing.T) {
 			t.Errorf("%+v: %q, %v; want %q", c.o, text, err, c.want)
 		}
 	}
-	b.file = filepath.Join(t.TempDir(), "missing", "overrides.json")
+	taken := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(taken, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.file = filepath.Join(taken, "overrides.json")
 	if _, err := b.Order(control.Order{Action: control.Drain, Server: "10.0.0.21"}); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("without a place for the file: %v", err)
 	}
