@@ -17,14 +17,14 @@ func lastVIP() netip.Addr { return netip.MustParseAddr("10.9.0.200") }
 const (
 	activePort, activeMarked = 9430, 9431
 
-	activeServices = 1 + 32 + 32 + 1 + 1 // as activeGroup has them
+	activeServices = 1 + 16 + 16 + 1 + 1 // as activeGroup has them
 )
 
 // activeGroup is director i of two with the services of a group where its instance is MASTER.
 func activeGroup(i int) string {
 	return lab.VipdConf("", lab.Instance{Name: "A", VRID: 51, Priority: []int{200, 100}[i], Interval: brisk, VIPs: []netip.Addr{vipA(), lastVIP()}}) + fmt.Sprintf(`
 [virtual_server_group.web]
-address = ["10.9.0.100 %[1]d", "10.9.0.128-159 %[1]d", "10.9.0.160/27 %[1]d", "10.9.0.200 %[1]d"]
+address = ["10.9.0.100 %[1]d", "10.9.0.128-143 %[1]d", "10.9.0.160/28 %[1]d", "10.9.0.200 %[1]d"]
 fwmark = [7]
 `, activePort) + checked("group = \"web\"\nlvs_sched = \"rr\"\nlvs_method = \"DR\"\nactive_on = \"master\"\nactive_instance = \"A\"\n",
 		fmt.Sprintf("[virtual_server.TCP_CHECK]\nconnect_port = %d\n", activePort), "10.9.0.11", "10.9.0.12")

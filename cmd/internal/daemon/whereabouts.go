@@ -20,7 +20,7 @@ const (
 	goneEvery = 10 * time.Millisecond
 	// comeWithin is when the addresses of an instance come, whatever services are not there yet. A client whose packet is
 	// lost waits for about a second until it sends another; one that meets no service is refused.
-	comeWithin = 500 * time.Millisecond
+	comeWithin = time.Second
 	// goneWithin is when the services of an instance that is no more MASTER go, whatever addresses are left.
 	goneWithin = time.Second
 )
