@@ -165,7 +165,7 @@ func (w *world) start() {
 	w.checks, w.addresses = &fakeChecks{}, &fakeAddresses{}
 	w.r = &keeper{Reconciler: reconcile.New(w.k, filepath.Join(w.dir, "services"), zap.NewNop())}
 	w.b = newBalancer(w.checks, w.r, func(string) {}, zap.NewNop())
-	w.places = newWhereabouts(w.addresses, w.b.Moved)
+	w.places = newWhereabouts(w.addresses, w.b.Moved, zap.NewNop())
 	w.b.places = w.places
 	w.b.Recall(filepath.Join(w.dir, "overrides.json"))
 	ctx, cancel := context.WithCancel(w.t.Context())

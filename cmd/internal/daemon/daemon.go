@@ -223,7 +223,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.firewall = firewall.New(firewall.NFT{}, d.owner(), d.refusal.trouble, log)
 	d.manager.SetShield(d.firewall)
 	d.sender = newSender(work, d.poller, func(r *socket.Received) { d.router.Take(r) }, func() { d.router.SocketsChanged() }, log)
-	d.places = newWhereabouts(d.manager, func() { d.balance.Moved() })
+	d.places = newWhereabouts(d.manager, func() { d.balance.Moved() }, log)
 	d.router = router.New(router.Ports{
 		Sender: d.sender, Addresses: d.places, Announcer: announcer{d.engine}, Observer: d.observer, Waiter: d.poller,
 	})

@@ -38,6 +38,7 @@ type whereabouts struct {
 	manager instanceAddresses
 	moved   func()                      // something has changed; called from Run's goroutine
 	settled func(context.Context) error // waits until the services are as after moved; nil: they are at once
+	log     *zap.Logger
 	wake    chan struct{}
 
 	mu      sync.Mutex // guards all following fields
@@ -54,9 +55,9 @@ type whereabouts struct {
 // arrival is one wait of addresses for services.
 type arrival struct{ late *time.Timer }
 
-func newWhereabouts(manager instanceAddresses, moved func()) *whereabouts {
+func newWhereabouts(manager instanceAddresses, moved func(), log *zap.Logger) *whereabouts {
 	return &whereabouts{
-		manager: manager, moved: moved, wake: make(chan struct{}, 1),
+		manager: manager, moved: moved, log: log, wake: make(chan struct{}, 1),
 		holding: map[string]bool{}, leaving: map[string]time.Time{}, coming: map[string]*arrival{},
 	}
 }
@@ -70,7 +71,11 @@ func (p *whereabouts) Want(instance string, present bool) {
 	if present {
 		if p.follow[instance] && !p.holding[instance] {
 			c := &arrival{}
-			c.late = time.AfterFunc(comeWithin, func() { p.come(instance, c) })
+			c.late = time.AfterFunc(comeWithin, func() {
+				if p.come(instance, c) {
+					p.log.Warn("the addresses come before the services that follow the instance: these are not in the kernel yet", zap.String("instance", instance), zap.Duration("waited", comeWithin))
+				}
+			})
 			p.coming[instance] = c
 		}
 		p.holding[instance] = true
@@ -90,15 +95,17 @@ func (p *whereabouts) Want(instance string, present bool) {
 	p.manager.Want(instance, false)
 }
 
-// come has the addresses of an instance made that wait since c.
-func (p *whereabouts) come(instance string, c *arrival) {
+// come has the addresses of an instance made that wait since c, unless they do not wait any more.
+func (p *whereabouts) come(instance string, c *arrival) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.coming[instance] == c {
-		c.late.Stop()
-		delete(p.coming, instance)
-		p.manager.Want(instance, true)
+	if p.coming[instance] != c {
+		return false
 	}
+	c.late.Stop()
+	delete(p.coming, instance)
+	p.manager.Want(instance, true)
+	return true
 }
 
 // Watch takes the addresses whose presence counts, and the instances that services follow.

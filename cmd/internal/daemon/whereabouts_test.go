@@ -55,7 +55,7 @@ func placed(t *testing.T, change func(*conf.VirtualServer)) (*balancer, *whereab
 	change(&v)
 	checks, table, addresses := &fakeChecks{}, &fakeTable{}, &fakeAddresses{}
 	b := newBalancer(checks, table, func(string) {}, zap.NewNop())
-	p := newWhereabouts(addresses, b.Moved)
+	p := newWhereabouts(addresses, b.Moved, zap.NewNop())
 	b.places = p
 	if err := b.Configure([]conf.VirtualServer{v}); err != nil {
 		t.Fatal(err)
