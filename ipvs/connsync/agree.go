@@ -167,7 +167,7 @@ func (m *Manager) start(d ipvs.Daemon, have []ipvs.Daemon, failed map[ipvs.Role]
 
 // withdraw stops the daemons if they are vipd's. Called with turn held.
 func (m *Manager) withdraw() error {
-	m.closePort()
+	m.closePorts()
 	if _, err := os.Lstat(m.record); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

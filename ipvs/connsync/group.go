@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,9 @@ const readPause = 100 * time.Millisecond
 type Group struct {
 	In func(f func() error) error
 }
+
+// portsMost is what the kernel takes at most.
+const portsMost = 64
 
 var _ Network = Group{}
 
@@ -43,6 +48,19 @@ func linkIndex(name string) int {
 		return 0
 	}
 	return link.Index
+}
+
+// Ports implements Network.
+func (g Group) Ports() int {
+	n := 1
+	_ = g.in(func() error { // a kernel without IPVS, or an old one, has one
+		b, err := os.ReadFile("/proc/sys/net/ipv4/vs/sync_ports")
+		if v, bad := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && bad == nil {
+			n = min(max(v, 1), portsMost)
+		}
+		return nil
+	})
+	return n
 }
 
 // Open implements Network.

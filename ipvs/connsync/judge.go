@@ -27,15 +27,17 @@ type Peer struct {
 	Address     netip.Addr
 	ID          uint8 // of its last message
 	Last        time.Time
-	Hello       time.Time // its last hello; zero: none, it is no vipd
-	Messages    uint64    // with connections
-	Connections uint64    // in them
+	Hello       time.Time   // its last hello; zero: none, it is no vipd
+	Messages    uint64      // with connections
+	Connections uint64      // in them
+	hellos      []time.Time // the last one on each port
 }
 
 // hearing is what is known of the group at a moment.
 type hearing struct {
 	want     ipvs.Daemon // without a role
-	since    time.Time   // it is listened to
+	ports    int         // that it is listened to, from that of want on
+	since    time.Time   // since when
 	expected bool        // another director is MASTER
 	peers    []Peer
 	sendErr  error     // of the last hello
@@ -59,6 +61,11 @@ func judge(now time.Time, h hearing) (out []string) {
 		if p.ID == h.want.ID {
 			heard = heard || now.Sub(p.Last) < silentAfter || p.Hello.IsZero() && p.Messages > 0
 			alone = alone && !recent
+			if port, missing := h.silentPort(now, &p); missing {
+				out = append(out, fmt.Sprintf("sync: %v is heard on group %v, but not on port %d of it: the connections that the kernel tells of there do not get here. "+
+					"net.ipv4.vs.sync_ports is %d here and other there, or something filters the port; the kernel reads it when its sync daemons start: set the same on all directors and restart vipd",
+					p.Address, h.want.Group, port, h.ports))
+			}
 		} else if recent {
 			strangers = append(strangers, fmt.Sprintf("sync: %v sends sync id %d, this director has %d: %s; give all directors the same id in lvs_sync_daemon (and other ones, that share the network, another group or port)",
 				p.Address, p.ID, h.want.ID, mismatch(h.want.ID, p.ID)))
@@ -77,6 +84,19 @@ func judge(now time.Time, h hearing) (out []string) {
 		out = append(out, "sync: the kernel drops messages of other directors, its buffer is too small: raise net.core.rmem_max and net.ipv4.vs.sync_sock_size, then restart vipd")
 	}
 	return out
+}
+
+// silentPort returns the first port without hellos of a director whose hellos come on another.
+func (h *hearing) silentPort(now time.Time, p *Peer) (port uint16, missing bool) {
+	if now.Sub(p.Hello) >= silentAfter || now.Sub(h.since) <= silentAfter {
+		return 0, false
+	}
+	for i := range h.ports {
+		if i >= len(p.hellos) || now.Sub(p.hellos[i]) >= silentAfter {
+			return h.want.Port + uint16(i), true
+		}
+	}
+	return 0, false
 }
 
 // mismatch says who does not take what when ids differ: a backup with id 0 takes everything.
@@ -107,8 +127,8 @@ func Route(group netip.Addr) string {
 	return "ff00::/8"
 }
 
-// note records a message of another director.
-func note(peers []Peer, now time.Time, from netip.Addr, m ipvs.SyncMessage) []Peer {
+// note records a message of another director on a port, counted from the first.
+func note(peers []Peer, now time.Time, port int, from netip.Addr, m ipvs.SyncMessage) []Peer {
 	i := slices.IndexFunc(peers, func(p Peer) bool { return p.Address == from })
 	if i < 0 {
 		if len(peers) == peersMost {
@@ -123,6 +143,10 @@ func note(peers []Peer, now time.Time, from netip.Addr, m ipvs.SyncMessage) []Pe
 	p.ID, p.Last = m.ID, now
 	if m.Connections == 0 {
 		p.Hello = now
+		for len(p.hellos) <= port {
+			p.hellos = append(p.hellos, time.Time{})
+		}
+		p.hellos[port] = now
 	} else {
 		p.Messages++
 		p.Connections += uint64(m.Connections)

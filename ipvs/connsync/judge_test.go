@@ -48,6 +48,11 @@ func TestJudge(t *testing.T) {
 		{"no route", hearing{sendErr: fmt.Errorf("sending: %w", unix.ENETUNREACH)}, "ip route add 224.0.0.0/4 dev eth0"},
 		{"refused", hearing{sendErr: unix.EPERM}, "operation not permitted"},
 		{"not open", hearing{openErr: errors.New("there is no interface eth0"), expected: true}, "cannot be listened to on eth0: there is no interface"},
+		{"heard on both ports", hearing{ports: 2, peers: onPorts(now, 0, time.Second)}, ""},
+		{"heard on one port of two", hearing{ports: 2, peers: onPorts(now, 0)}, "10.9.0.2 is heard on group 224.0.0.81, but not on port 8849 of it"},
+		{"not any more on the first", hearing{ports: 2, peers: onPorts(now, silentAfter, 0)}, "not on port 8848 of it"},
+		{"heard on one port of two, just begun", hearing{ports: 2, peers: onPorts(now, 0), since: now.Add(-silentAfter)}, ""},
+		{"on no port any more", hearing{ports: 2, peers: onPorts(now, silentAfter, silentAfter)}, ""},
 		{"drops", hearing{drops: 7, dropped: now.Add(-HelloPeriod)}, "drops messages of other directors"},
 		{"drops long ago", hearing{drops: 7, dropped: begin}, ""},
 	} {
@@ -71,17 +76,25 @@ func TestNote(t *testing.T) {
 	var peers []Peer
 	for i := range 2 * peersMost {
 		a := netip.AddrFrom4([4]byte{10, 9, 1, byte(i)})
-		peers = note(peers, begin.Add(time.Duration(i)*time.Second), a, ipvs.SyncMessage{ID: 1, Connections: 2})
+		peers = note(peers, begin.Add(time.Duration(i)*time.Second), 0, a, ipvs.SyncMessage{ID: 1, Connections: 2})
 	}
 	if len(peers) != peersMost || peers[len(peers)-1].Address != netip.AddrFrom4([4]byte{10, 9, 1, 2*peersMost - 1}) {
 		t.Errorf("%d peers, the last %v", len(peers), peers[len(peers)-1])
 	}
 	last := peers[len(peers)-1].Address
-	peers = note(peers, begin.Add(time.Hour), last, ipvs.SyncMessage{ID: 2})
+	peers = note(peers, begin.Add(time.Hour), 0, last, ipvs.SyncMessage{ID: 2})
 	p := peers[len(peers)-1]
 	if p.Messages != 1 || p.Connections != 2 || p.ID != 2 || p.Hello != begin.Add(time.Hour) {
 		t.Errorf("%+v", p)
 	}
+}
+
+// onPorts is a director whose hellos came so long ago on ports in a row.
+func onPorts(now time.Time, ago ...time.Duration) (peers []Peer) {
+	for i, d := range ago {
+		peers = note(peers, now.Add(-d), i, other, ipvs.SyncMessage{ID: 5})
+	}
+	return peers
 }
 
 // TestSocketDrops reads a file of the kernel: those of the group but for our own socket.

@@ -28,6 +28,8 @@ type Network interface {
 	Open(d ipvs.Daemon, heard func(from netip.Addr, m ipvs.SyncMessage)) (Port, error)
 	// Index is the number of an interface, 0 when it is not there.
 	Index(name string) int
+	// Ports is how many ports in a row the kernel's daemons use from the daemon's on (net.ipv4.vs.sync_ports); at least 1.
+	Ports() int
 }
 
 // Port is a group that is listened to.
@@ -64,11 +66,11 @@ type Manager struct {
 	log     *zap.Logger
 	wake    chan struct{}
 
-	turn  sync.Mutex // held by whoever calls the kernel; guards what follows
-	port  Port
-	on    ipvs.Daemon // what port listens to
+	turn  sync.Mutex  // held by whoever calls the kernel; guards what follows
+	ports []Port      // all that the kernel uses
+	on    ipvs.Daemon // what they listen to
 	hello time.Time   // the last one
-	drops uint64      // of the port, at the last hello
+	drops uint64      // of the ports, at the last hello
 	base  owned       // the interface that the daemons stand on
 	began bool        // the kernel was looked at, and left is what was left in it
 	left  []ipvs.Daemon
@@ -173,7 +175,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			m.turn.Lock()
 			defer m.turn.Unlock()
-			m.closePort()
+			m.closePorts()
 			return nil
 		case <-m.wake:
 		case <-timer.C:

@@ -3,6 +3,7 @@ package connsync
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -283,6 +284,31 @@ func TestHearing(t *testing.T) {
 		synctest.Wait()
 		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "ip route add") {
 			t.Errorf("problems %q", p)
+		}
+	})
+}
+
+// TestPorts: every port that the kernel uses is listened to and told; a director that is heard on one of them alone is an
+// alarm.
+func TestPorts(t *testing.T) {
+	run(t, nil, false, func(t *testing.T, r *rig) {
+		r.set(func() { r.machine.ports, r.full = 3, 2 })
+		r.Configure(config())
+		r.expect(t, "start", "+backup")
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "cannot be listened to") || r.open != 0 {
+			t.Errorf("without descriptors: %q, %d ports open", p, r.open)
+		}
+		r.set(func() { r.full = 0 })
+		time.Sleep(Period)
+		if synctest.Wait(); r.open != 3 || r.hellos != 3 {
+			t.Errorf("%d ports open, %d hellos; want 3 of each", r.open, r.hellos)
+		}
+		for range 10 { // on the last one
+			r.machine.ear(netip.MustParseAddr("10.9.0.2"), ipvs.SyncMessage{ID: 5})
+			time.Sleep(HelloPeriod)
+		}
+		if p := r.Status().Problems; len(p) != 1 || !strings.Contains(p[0], "not on port 8848 of it") {
+			t.Errorf("%q", p)
 		}
 	})
 }

@@ -33,6 +33,8 @@ type machine struct {
 	ear     func(netip.Addr, ipvs.SyncMessage)
 	hellos  int
 	open    int
+	ports   int // sync_ports
+	full    int // so many can be open; 0: all
 }
 
 func (m *machine) Daemons() ([]ipvs.Daemon, error) {
@@ -80,11 +82,20 @@ func (m *machine) Index(string) int {
 	return m.link
 }
 
+func (m *machine) Ports() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ports
+}
+
 func (m *machine) Open(_ ipvs.Daemon, heard func(netip.Addr, ipvs.SyncMessage)) (Port, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.link == 0 {
 		return nil, errors.New("there is no interface eth0")
+	}
+	if m.full > 0 && m.open == m.full {
+		return nil, unix.EMFILE
 	}
 	m.ear = heard
 	m.open++

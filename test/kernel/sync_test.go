@@ -26,13 +26,16 @@ func entries(n *lab.Node) int {
 	return strings.Count(n.Exec("ipvsadm", "-Lcn"), "ESTABLISHED")
 }
 
-// O48: what the kernel never says is in status: another sync id, a silent director, no interface; two groups with
-// opposite masters have both roles on both directors.
+// O48: what the kernel never says is in status: another sync id, a silent director, no interface, another number of ports;
+// two groups with opposite masters have both roles on both directors.
 func TestO48WhatTheKernelDoesNotSay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	config := func(i int, daemon string) string {
 		return "[global_defs]\nsync_delay = 0\nlvs_sync_daemon = \"" + daemon + "\"\n" + pair(i, brisk, web(vipA(), "rr", 1, 1, 1), web(vipB(), "rr", 1, 1, 1))
+	}
+	for _, d := range s.d {
+		d.Sysctl("net/ipv4/vs/sync_ports", "2")
 	}
 	vipds := s.start(config(0, "eth0 id 5"), config(1, "eth0 id 5"))
 	s.Eventually(10*time.Second, "both roles run on both", func() bool {
@@ -59,8 +62,11 @@ func TestO48WhatTheKernelDoesNotSay(t *testing.T) {
 	alarm(vipds[0], "nothing is heard from it on eth0", true, 90*time.Second)
 	vipds[1].Reload(config(1, "eth9 id 5"))
 	alarm(vipds[1], "there is no interface eth9", true, 15*time.Second)
+	s.d[1].Sysctl("net/ipv4/vs/sync_ports", "1")
 	vipds[1].Reload(config(1, "eth0 id 5"))
-	alarm(vipds[0], "ALARM: sync", false, 90*time.Second)
+	alarm(vipds[0], "nothing is heard", false, 90*time.Second)
+	alarm(vipds[0], "10.9.0.2 is heard on group 224.0.0.81, but not on port 8849", true, 15*time.Second)
+	alarm(vipds[1], "ALARM: sync", false, time.Second)
 
 	// What a crash leaves is taken over as it is; without lvs_sync_daemon it is stopped.
 	before := daemons(s.d[1])
