@@ -166,7 +166,7 @@ func (w *world) start() {
 	w.r = &keeper{Reconciler: reconcile.New(w.k, filepath.Join(w.dir, "services"), zap.NewNop())}
 	w.b = newBalancer(w.checks, w.r, func(string) {}, zap.NewNop())
 	w.places = newWhereabouts(w.addresses, w.b.Moved, zap.NewNop())
-	w.b.places = w.places
+	w.b.places, w.places.settled = w.places, w.r.Settle
 	w.b.Recall(filepath.Join(w.dir, "overrides.json"))
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 3)
