@@ -100,8 +100,13 @@ func TestGroupDrain(t *testing.T) {
 				t.Errorf("drain in %s: %q, %v", one, text, err)
 			}
 		}
+		for server, want := range map[string]string{"10.0.0.21:80": "10.0.0.21 in group web tcp has no port of its own", "10.0.0.29:80": "there are: 10.0.0.21, 10.0.0.22"} {
+			if text, err := b.Order(control.Order{Action: control.Drain, Server: server}); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("drain of %s: %q, %v; want %q", server, text, err, want)
+			}
+		}
 		table.expect(t, "after a wrong order", 21, [3]int{1, 1, 1})
-		b.mustOrder(t, control.Order{Action: control.Drain, Service: "web"}, "10.0.0.21:0 in group web tcp: takes no new connections")
+		b.mustOrder(t, control.Order{Action: control.Drain, Service: "web"}, "10.0.0.21 in group web tcp: takes no new connections")
 		table.expect(t, "drained", 21, [3]int{0, 0, 0})
 		began := shown(b, table).RealServers[0].Since
 		time.Sleep(2 * countEvery)

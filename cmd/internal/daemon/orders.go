@@ -122,7 +122,7 @@ func (b *balancer) Order(o control.Order) (string, error) {
 		if all, line, err = change(all, o, c, now); err != nil {
 			return "", err
 		}
-		lines = append(lines, fmt.Sprintf("%s in %s: %s", c.address, c.service.Name, line))
+		lines = append(lines, fmt.Sprintf("%s in %s: %s", serverText(c.service, c.address), c.service.Name, line))
 	}
 	if err := b.keep(all); err != nil {
 		return "", fmt.Errorf("%w; nothing was changed", err)
@@ -148,7 +148,7 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 		return nil, err
 	}
 	var out []chosen
-	var known []string
+	var known, open []string // open: those that have no port of their own
 	found := service == ""
 	for i := range b.servers {
 		v := &b.servers[i]
@@ -160,7 +160,10 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 			if match(r.Address) {
 				out = append(out, chosen{v, r.Address})
 			}
-			known = append(known, r.Address.String())
+			known = append(known, serverText(v, r.Address))
+			if r.Address.Port() == 0 && match(netip.AddrPortFrom(r.Address.Addr(), portOf(server))) {
+				open = append(open, serverText(v, r.Address)+" in "+identity(v).String())
+			}
 		}
 	}
 	if !found {
@@ -172,6 +175,9 @@ func (b *balancer) choose(server, service string) ([]chosen, error) {
 			names = append(names, b.servers[i].Name)
 		}
 		return nil, fmt.Errorf("there is no virtual_server %q; there are: %s", service, some(names))
+	}
+	if out == nil && open != nil {
+		return nil, fmt.Errorf("%s has no port of its own, it is at that of each service: leave the port out", some(open))
 	}
 	if out == nil {
 		slices.Sort(known)
@@ -204,6 +210,12 @@ func some(names []string) string {
 		text += fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text
+}
+
+// portOf is the port in an order, 0 where it has none.
+func portOf(server string) uint16 {
+	a, _ := netip.ParseAddrPort(server) // one without is none
+	return a.Port()
 }
 
 func serverMatch(server string) (func(netip.AddrPort) bool, error) {
