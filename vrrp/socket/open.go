@@ -18,6 +18,12 @@ const (
 	// second comes in, that is for how long the machine may keep us from reading
 	// before good adverts are lost among the bad: 200 ms.
 	receiveBuffer = 4 << 20
+	// sendBuffer is the same for what a unicast socket has sent and the kernel still
+	// holds. Of each peer that does not answer for its link-layer address it holds up to
+	// 208 KiB of adverts (net.ipv4.neigh.*.unres_qlen_bytes) while it asks, the usual
+	// size of the whole buffer: two dead peers would silence a router of many instances
+	// to the living ones.
+	sendBuffer = 16 << 20
 	// sendPriority is that of network control traffic in the queueing
 	// disciplines of the interface.
 	sendPriority = 7
@@ -196,6 +202,7 @@ func unicast4(key Key) []option {
 		intOption("setting IP_FREEBIND", unix.SOL_IP, unix.IP_FREEBIND, 1),
 		intOption("setting IP_TOS", unix.SOL_IP, unix.IP_TOS, packet.TOS),
 		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
+		intOption("setting SO_SNDBUFFORCE", unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer),
 		option{"binding to the address", func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: local}) }},
 	)
 }
@@ -211,6 +218,7 @@ func unicast6(key Key) []option {
 		intOption("setting IPV6_TCLASS", unix.SOL_IPV6, unix.IPV6_TCLASS, packet.TOS),
 		intOption("setting IPV6_FREEBIND", unix.SOL_IPV6, unix.IPV6_FREEBIND, 1),
 		intOption("setting SO_PRIORITY", unix.SOL_SOCKET, unix.SO_PRIORITY, sendPriority),
+		intOption("setting SO_SNDBUFFORCE", unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer),
 		option{"binding to the address", func(fd int) error {
 			return unix.Bind(fd, &unix.SockaddrInet6{Addr: local, ZoneId: uint32(key.Index)})
 		}},

@@ -81,6 +81,37 @@ func TestSentUnicastFrames(t *testing.T) {
 	}
 }
 
+// TestDeadPeersSilenceNobody: while the kernel asks for the addresses of peers that are
+// dead, and holds their adverts, those to a living peer go out.
+func TestDeadPeersSilenceNobody(t *testing.T) {
+	for file, addrs := range map[string][]string{
+		"v3-ipv4-unicast.txt": {"10.9.0.1", "10.9.0.2", "10.9.0.7", "10.9.0.8", "10.9.0.9"},
+		"v3-ipv6-unicast.txt": {"2001:db8:9::1", "2001:db8:9::2", "2001:db8:9::7", "2001:db8:9::8", "2001:db8:9::9"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			w := newWire(t, 1)
+			w.neighbours(t)
+			wire, message := w.capture(t), payload(referenceFrames(t, file)[0].Data)
+			var all []netip.Addr
+			for _, a := range addrs {
+				all = append(all, netip.MustParseAddr(a))
+			}
+			conn := w.openUnicast(t, all[0], (&drops{}).add)
+			for i := range 500 {
+				for _, dead := range all[2:] {
+					must(t, conn.SendCopy(all[0], dead, packet.TTL, 0, message))
+				}
+				if err := conn.SendCopy(all[0], all[1], packet.TTL, 0, message); err != nil {
+					t.Fatalf("advert %d to the living peer: %v", i, err)
+				}
+				if f := wire.next(t); f == nil || !bytes.Equal(f[:6], mac(2)) {
+					t.Fatalf("advert %d to the living peer: on the wire is % x", i, f)
+				}
+			}
+		})
+	}
+}
+
 // TestReceiveUnicast: the copy for this host arrives, also with a low TTL; another
 // host's, and multicast, do not.
 func TestReceiveUnicast(t *testing.T) {
