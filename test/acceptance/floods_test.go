@@ -86,6 +86,11 @@ func newFloodSite(t *testing.T) *floodSite {
 		}
 		return n.Vipd(lab.VipdConf("", list...))
 	}
+	// An advert to a dead peer whose MAC the kernel does not know any more is never on
+	// the wire: the kernel asks for it in vain. Then nothing would show when d2 took over.
+	for _, a := range []netip.Addr{s.d1.Addr(), s.d1.Addr6()} {
+		s.d2.IP("neigh replace " + a.String() + " lladdr " + s.d1.MAC() + " dev eth0 nud permanent")
+	}
 	for i, n := range []*lab.Node{s.d1, s.d2} {
 		s.sent[i] = l.Switch().CaptureOn(n.Name, lab.FromNode(n)...)
 	}
@@ -295,7 +300,8 @@ func (s *floodSite) takeover(name string) (worst time.Duration) {
 		}
 		late := (first.At.Sub(last.At) - r.down()).Abs()
 		worst = max(worst, late)
-		if limit := bound(floodInterval/10, 500*time.Millisecond); late > limit {
+		// A busy machine loses some of the packets: when the last advert is among them, d2 is an interval early.
+		if limit := bound(floodInterval/10, r.Interval+500*time.Millisecond); late > limit {
 			s.t.Errorf("%s: %s: d2 took over %v from the end of its down timer, want within %v", name, r.Name, late, limit)
 		}
 	}
