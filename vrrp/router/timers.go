@@ -13,9 +13,11 @@ const (
 	// lead is how long before a take-over the loop turns once more.
 	lead = time.Millisecond
 	// mostPatience is how late an advert may be handled at most; for a BACKUP it is
-	// this part of its skew time, which begins with the advert's arrival.
-	mostPatience = 20 * time.Millisecond
-	patienceOf   = 8
+	// this part of its skew time, which begins with the advert's arrival. A MASTER that
+	// hears a better one is to give way sooner.
+	mostPatience   = 40 * time.Millisecond
+	patienceOf     = 8
+	masterPatience = 20 * time.Millisecond
 	// listenGrace is how long a process that was frozen listens to what waits in
 	// its sockets before it claims anything.
 	listenGrace = 3 * time.Millisecond
@@ -34,8 +36,11 @@ func (r *Router) until() time.Time {
 
 // await lowers the patience to that of an instance.
 func (r *Router) await(in *instance) {
-	if in.machine.State() == vrrp.Backup {
+	switch in.machine.State() {
+	case vrrp.Backup:
 		r.patience = min(r.patience, in.machine.SkewTime()/patienceOf)
+	case vrrp.Master:
+		r.patience = min(r.patience, masterPatience)
 	}
 }
 

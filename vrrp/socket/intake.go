@@ -76,12 +76,24 @@ type Received struct {
 	IPv6      bool
 	At        time.Time // when it was read
 
-	home chan *Received
+	home  chan *Received
+	stage int32 // changed atomically: the owner may be another goroutine
 }
+
+// Where a Received is: with its owner; in deliver, which gives it to an owner; back
+// from there before deliver has returned.
+const (
+	stageOut = iota
+	stageDelivered
+	stageBack
+)
 
 // Release gives r back to the socket that it came from. It must be called once
 // and r, with the addresses in its Advert, not be used afterwards.
 func (r *Received) Release() {
+	if atomic.CompareAndSwapInt32(&r.stage, stageDelivered, stageBack) {
+		return // mostly: the reader goes on with it
+	}
 	select {
 	case r.home <- r: // has room for all of them
 	default: // not from a socket
@@ -120,7 +132,8 @@ type intake struct {
 
 	free  chan *Received
 	made  int
-	spare *Received
+	spare *Received // the next one to be delivered
+	next  *Received // takes its place then; nil: to be taken from the free ones
 }
 
 func (in *intake) init(key Key, onDrop OnDrop) {
@@ -155,12 +168,15 @@ func (in *intake) SetPatched(peers map[Party][]netip.Addr) { in.patched.Store(&p
 // they are signed; of the others every good one is delivered, and says itself what
 // its signature is worth. A Party may have nil. Safe to call at any time.
 func (in *intake) SetKeys(keys map[Party]packet.Keys) {
-	all := make(map[Party]*packet.Authenticator, len(keys))
+	all, some := make(map[Party]*packet.Authenticator, len(keys)), false
 	for who, k := range keys {
 		all[who] = nil
 		if len(k) > 0 {
-			all[who] = packet.NewAuthenticator(k)
+			all[who], some = packet.NewAuthenticator(k), true
 		}
+	}
+	if !some {
+		all = nil // nothing to look for at each advert
 	}
 	in.keys.Store(&all)
 }
@@ -207,14 +223,19 @@ func (in *intake) accept(src, dst netip.Addr, ttl uint8, message []byte, now tim
 		in.onDrop(in.key, src, reason)
 		return
 	}
-	next := in.take()
-	if next == nil {
+	if in.next == nil {
+		in.next = in.take()
+	}
+	if in.next == nil {
 		in.onDrop(in.key, src, packet.DropOverrun)
 		return
 	}
-	in.spare = next
 	r.Src, r.Dst, r.TTL, r.At = src, dst, ttl, now
+	atomic.StoreInt32(&r.stage, stageDelivered)
 	deliver(r)
+	if atomic.CompareAndSwapInt32(&r.stage, stageDelivered, stageOut) {
+		in.spare, in.next = in.next, nil
+	}
 }
 
 // destined says whether a packet is to be looked at, and why not; DropNone when

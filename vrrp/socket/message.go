@@ -107,7 +107,7 @@ type control struct {
 // believed is the longest time for which an advert that waited counts from its
 // arrival. Longer ones count from their reading: then the process was frozen, or the
 // clock on the wall was set.
-const believed = 50 * time.Millisecond
+const believed = 100 * time.Millisecond
 
 // at is when the packet arrived, as far as can be told at the time now.
 func (c *control) at(now time.Time) time.Time {

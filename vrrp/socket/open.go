@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -139,10 +140,14 @@ func (k *Key) membership() int {
 	return k.Index
 }
 
-// exists refuses an index that no interface has: binding to it succeeds.
+// exists refuses an index that no interface has: binding to it succeeds. It is asked
+// again and again, and past the scheduler, as it never waits.
 func exists(fd int) error {
-	_, err := unix.GetsockoptString(fd, unix.SOL_SOCKET, unix.SO_BINDTODEVICE)
-	return err
+	var name [unix.IFNAMSIZ]byte
+	size := uint32(len(name))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_BINDTODEVICE,
+		uintptr(unsafe.Pointer(&name[0])), uintptr(unsafe.Pointer(&size)), 0)
+	return errnoErr(errno)
 }
 
 // options4 are those of IPv4. We write the IP header ourselves: an advert from

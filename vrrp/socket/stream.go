@@ -13,10 +13,14 @@ import (
 // owner's patience allows, as a network card does that moderates its interrupts.
 // Deadlines and Wake end a nap at once, and adverts have the time of their arrival
 // from the kernel: what is late is but the answer to them.
+//
+// One that sends them all at once is quiet until the next time. Of as many as before the
+// last pause, the first one is reason enough for a nap, and the last one for none.
 const (
 	shortestNap = time.Millisecond
 	streamGap   = 20 * time.Millisecond // a pause longer than a nap by this ends a stream
 	streamLong  = 4                     // readings on end that make one
+	burstMany   = 32                    // adverts without a pause that are likely to come again in the same way
 	napSockets  = 4                     // with more of them, to mute all costs more than it spares
 	floodLong   = 16                    // readings on end that are full: more than a neighbour's burst (512 adverts)
 	floodPause  = time.Second           // after that many: no nap for so long
@@ -28,32 +32,40 @@ type stream struct {
 	last   time.Time     // of the last reading that found any
 	nap    time.Duration // before it
 	length int
+	came   int       // adverts since the last pause
+	burst  int       // adverts before it, since the one before
 	full   int       // readings on end that held all they could
 	flood  time.Time // of the last one of a flood
 }
 
 // heard counts a reading at s.now that found n packets.
 func (s *stream) heard(n int) {
+	if n == 0 {
+		return
+	}
 	switch {
-	case n == 0:
-		return
-	case n >= batchSize:
-		s.last, s.nap, s.full = s.now, 0, s.full+1
-		if s.full >= floodLong {
-			s.length, s.flood = 0, s.now
-		}
-		return
 	case s.now.Sub(s.last) > s.nap+streamGap:
-		s.length = 0
-	case s.length < streamLong:
+		s.burst, s.came, s.length = s.came, 0, 0
+		if s.burst >= burstMany {
+			s.length = streamLong
+		}
+	case n < batchSize && s.length < streamLong:
 		s.length++
 	}
-	s.last, s.nap, s.full = s.now, 0, 0
+	s.last, s.nap, s.came = s.now, 0, s.came+n
+	if n < batchSize {
+		s.full = 0
+		return
+	}
+	if s.full++; s.full >= floodLong {
+		s.length, s.flood = 0, s.now
+	}
 }
 
-// flows reports whether a nap is worth while. After a full reading more is waiting.
+// flows reports whether a nap is worth while. After a full reading more is waiting, and
+// after as many adverts as the last time none.
 func (s *stream) flows(patience time.Duration) bool {
-	return patience >= shortestNap && s.length >= streamLong && s.full == 0 && s.last.Sub(s.flood) > floodPause
+	return patience >= shortestNap && s.length >= streamLong && s.full == 0 && s.came != s.burst && s.last.Sub(s.flood) > floodPause
 }
 
 // nap waits for a deadline or Wake, but no longer than d. The sockets are muted for it:
