@@ -42,6 +42,7 @@ func TestO41ChecksOnTime(t *testing.T) {
 	began := time.Now()
 	vipd := d.Vipd(lab.VipdConf("", lab.Instance{VIPs: []netip.Addr{lab.VIP()}}) + b.String())
 	vipd.WaitState("VI_1", "MASTER", 10*time.Second)
+	delayed := vipd.Delayed()
 	time.Sleep(time.Until(began.Add((cycles + 1) * interval)))
 	end := time.Now()
 
@@ -67,9 +68,11 @@ func TestO41ChecksOnTime(t *testing.T) {
 	}
 	slices.Sort(late)
 	p99, worst := late[len(late)*99/100], late[len(late)-1]
-	t.Logf("%d intervals: jitter %v at the 99th percentile, %v at most", len(late), p99, worst)
-	if p99 > interval/10 {
-		t.Errorf("jitter of the starts is %v at the 99th percentile, want less than %v", p99, interval/10)
+	// What a busy machine keeps from vipd of each interval.
+	slack := delayed() / cycles
+	t.Logf("%d intervals: jitter %v at the 99th percentile, %v at most; ready in vain for %v of each", len(late), p99, worst, slack)
+	if p99 > interval/10+slack {
+		t.Errorf("jitter of the starts is %v at the 99th percentile, want less than %v", p99, interval/10+slack)
 	}
 	judgeSpread(t, starts, end, interval, 2*perNode)
 }

@@ -24,6 +24,7 @@ var keepalivedSays = []string{
 	"Running on Linux ", "Registering ", "NOTICE: setting config option max_auto_priority", "Command line: ", "      ",
 	"Stopping", "Stopped", "CPU usage ", "Reloading", "Reload complete", "Netlink reports ",
 	"Changing effective priority", "VRRP_Instance", "VRRP_Group", "Syncing instances to ",
+	"A thread timer expired ", // it is late, on a busy machine
 	"Success removing VMAC interface", "Success creating VMAC interface", "Found matching interface", "use_vmac or no_accept/strict specified, but no firewall",
 }
 
@@ -62,13 +63,14 @@ func keepalivedComplains(text string, e event, d *director) bool {
 }
 
 // resigns reports that a director with the addresses may say good-bye to a master
-// in an event: the other members of its group when the first has given way, a
-// keepalived whose link is back and keeps what it could not send before, and
-// whoever took over because it did not hear its master.
+// in an event: the other members of its group when the first has given way, or when
+// the master of all has resigned the first and is slow with the others; a keepalived
+// whose link is back and keeps what it could not send before; and whoever took over
+// because it did not hear its master.
 func resigns(s site, e event) bool {
 	joins := e.what == heal || e.what == linkUp || e.what == start || e.what == restart
 	kept := s.unicast && (e.what == linkUp && s.order[e.at] == 'k' || e.what == reload && s.order[1] == 'k') // B's link was down before the reload
-	return s.group && joins || e.what == reloadVIP || kept
+	return s.group && (joins || e.what == stop) || e.what == reloadVIP || kept
 }
 
 // vipdComplains reports a warning or an error that the event does not call for.
@@ -82,6 +84,7 @@ func vipdComplains(text string, e event, place int) bool {
 		strings.Contains(text, "left by an earlier vipd: ") || strings.Contains(text, "nftables rules were here before: removed")):
 	case mine && e.what == linkDown && (strings.Contains(text, "no buffer space available") || strings.Contains(text, "virtual address not announced")): // there is no link to send on
 	case mine && e.what == linkDown && strings.Contains(text, "-> FAULT"):
+	case !mine && (e.what == killMain || e.what == killAll || e.what == restart) && strings.Contains(text, " answers for "): // who is killed leaves its addresses there
 	case e.what == reloadVIP && strings.Contains(text, "advertises other addresses than we"):
 	default:
 		return true

@@ -156,7 +156,7 @@ func TestMatrix(t *testing.T) {
 	if file == "" {
 		few := []site{{version: 3, order: "vk", short: true}, {version: 3, order: "kv", short: true}, {version: 3, order: "vk", short: true, unicast: true},
 			{version: 3, order: "kv", short: true, group: true}, {version: 3, order: "vk", short: true, unicast: true, vmac: "vmac, base"}, {version: 2, order: "vk", short: true}, {version: 2, order: "kv", short: true}}
-		judge(t, measured(t, few, 400*time.Millisecond))
+		judge(t, measured(t, few, 700*time.Millisecond))
 		return
 	}
 	sites, room := all(), 200*time.Millisecond

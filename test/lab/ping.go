@@ -223,3 +223,24 @@ func LostProbes(list []Probe) []Probe { return Filter(list, Probe.Lost) }
 // Outage is the longest time between two replies in a row, as a client sees it,
 // and when it began. Give it the probes of one target.
 func Outage(list []Probe) (time.Duration, time.Time) { return LongestGap(Answered(list)) }
+
+// Unanswered is Outage of a client that stands still now and then: it counts from the
+// first question in that time.
+func Unanswered(list []Probe) (outage time.Duration, from time.Time) {
+	replies := Answered(list)
+	for i := 1; i < len(replies); i++ {
+		begin, end := replies[i-1].Got, replies[i].Got
+		if end.Sub(begin) <= outage {
+			continue
+		}
+		for _, p := range list {
+			if p.Sent.After(begin) {
+				if d := end.Sub(p.Sent); d > outage {
+					outage, from = d, p.Sent
+				}
+				break
+			}
+		}
+	}
+	return outage, from
+}

@@ -286,6 +286,7 @@ type Usage struct {
 	At      time.Time
 	CPU     time.Duration // on a processor, of all threads
 	Wakeups int64         // times that a thread had waited
+	Waited  time.Duration // ready to run, and kept from a processor by others, of all threads
 }
 
 // Usage reads the accounts.
@@ -298,8 +299,10 @@ func (p *Process) Usage() Usage {
 			if err != nil {
 				continue // the thread has ended
 			}
-			ns, _ := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
-			u.CPU += time.Duration(ns)
+			fields := strings.Fields(string(b))
+			ran, _ := strconv.ParseInt(fields[0], 10, 64)
+			waited, _ := strconv.ParseInt(fields[1], 10, 64)
+			u.CPU, u.Waited = u.CPU+time.Duration(ran), u.Waited+time.Duration(waited)
 			u.Wakeups += procField(filepath.Join(filepath.Dir(f), "status"), "voluntary_ctxt_switches")
 		}
 	}
@@ -311,6 +314,13 @@ func (p *Process) Usage() Usage {
 func (u Usage) Since(before Usage) (cpu, wakeups float64) {
 	took := u.At.Sub(before.At).Seconds()
 	return 100 * (u.CPU - before.CPU).Seconds() / took, float64(u.Wakeups-before.Wakeups) / took
+}
+
+// Delayed returns how long, since now, the process has been ready to run in vain. What it
+// does later than it should by no more than that, on a busy machine, is nobody's fault.
+func (p *Process) Delayed() func() time.Duration {
+	before := p.Usage().Waited
+	return func() time.Duration { return max(0, p.Usage().Waited-before) }
 }
 
 // AllMemory is Memory of the process and its children.
