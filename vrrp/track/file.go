@@ -24,6 +24,8 @@ const (
 	// fileEmpty is how long an empty file keeps its last value: between the
 	// truncation and the writing of "echo 5 > file" it says nothing.
 	fileEmpty = 200 * time.Millisecond
+	// fileLeave is how long a reader that is not wanted any more is waited for, all of them at the end.
+	fileLeave = 200 * time.Millisecond
 	// fileMax is how much of a file is read.
 	fileMax = 64
 	// valueMax bounds what a file says, as in keepalived.
@@ -53,8 +55,10 @@ type FileStatus struct {
 // Files reads files. All methods may be called from any goroutine.
 type Files struct {
 	result func(name string, value int)
+	read   func(path string) (value int, problem string, err error)
 	log    *zap.Logger
 	wake   chan struct{} // capacity 1
+	news   chan struct{} // capacity 1: a file that is not watched was read
 
 	telling sync.Mutex // held while result is called: the newest value must come last
 
@@ -67,6 +71,7 @@ type Files struct {
 type file struct {
 	cfg    FileConfig
 	status FileStatus
+	asked  bool          // it is being read, and its file system may hang
 	poke   chan struct{} // capacity 1: look at it
 }
 
@@ -74,7 +79,7 @@ type file struct {
 // a file and whenever the value changes, in order for each file, and again after
 // each Configure: who was told may have forgotten. It must not block.
 func NewFiles(result func(name string, value int), log *zap.Logger) *Files {
-	return &Files{result: result, log: log, wake: make(chan struct{}, 1), files: map[string]*file{}}
+	return &Files{result: result, read: readNumber, log: log, wake: make(chan struct{}, 1), news: make(chan struct{}, 1), files: map[string]*file{}}
 }
 
 // Configure sets the wanted files (start and reload). Files that are as before
@@ -112,14 +117,7 @@ func (f *Files) Run(ctx context.Context) error {
 		defer watcher.Close()
 	}
 	workers := map[string]*fileWorker{}
-	defer func() {
-		for _, w := range workers {
-			w.cancel()
-		}
-		for _, w := range workers {
-			<-w.done
-		}
-	}()
+	defer func() { leave(slices.Collect(maps.Values(workers))...) }()
 	look := time.NewTicker(fileLook)
 	defer look.Stop()
 	for {
@@ -158,6 +156,8 @@ func (f *Files) events(ctx context.Context, watcher *fsnotify.Watcher, look <-ch
 			return false, false
 		case <-f.wake:
 			return true, true
+		case <-f.news:
+			return true, false
 		case <-look:
 			f.poke("")
 			return true, false
@@ -206,12 +206,10 @@ func (f *Files) adopt(ctx context.Context, watcher *fsnotify.Watcher, workers ma
 	for name, w := range workers {
 		i := slices.IndexFunc(wanted, func(c FileConfig) bool { return c.Name == name })
 		if i < 0 || wanted[i] != w.cfg {
-			w.cancel()
-			<-w.done
+			leave(w)
 			delete(workers, name)
 		}
 	}
-	f.watch(watcher, wanted)
 	f.mu.Lock()
 	for name := range f.files {
 		if !keep[name] {
@@ -224,20 +222,50 @@ func (f *Files) adopt(ctx context.Context, watcher *fsnotify.Watcher, workers ma
 			workers[c.Name] = f.start(ctx, c)
 		}
 	}
+	f.watch(watcher, wanted)
 }
 
-// watch has the kernel tell of the directories of the files, as far as they exist.
+// leave ends workers. One whose file system hangs is left to end when that answers, or with the process.
+func leave(workers ...*fileWorker) {
+	for _, w := range workers {
+		w.cancel()
+	}
+	timer := time.NewTimer(fileLeave)
+	defer timer.Stop()
+	for _, w := range workers {
+		select {
+		case <-w.done:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// hangs reports in which directories a file is being read: to ask for their watch might wait as long.
+func (f *Files) hangs() map[string]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	dirs := map[string]bool{}
+	for _, x := range f.files {
+		if x.asked {
+			dirs[filepath.Dir(x.cfg.Path)] = true
+		}
+	}
+	return dirs
+}
+
+// watch has the kernel tell of the directories of the files, as far as they exist and answer.
 func (f *Files) watch(watcher *fsnotify.Watcher, wanted []FileConfig) {
 	watched := map[string]bool{}
 	if watcher != nil {
 		for _, dir := range watcher.WatchList() {
 			watched[dir] = true
 		}
-		dirs := map[string]bool{}
+		dirs, hangs := map[string]bool{}, f.hangs()
 		for _, c := range wanted {
 			dir := filepath.Dir(c.Path)
 			dirs[dir] = true
-			if !watched[dir] && watcher.Add(dir) == nil {
+			if !watched[dir] && !hangs[dir] && watcher.Add(dir) == nil {
 				watched[dir] = true
 				f.poke("") // it may have changed between the last look and now
 			}
@@ -255,9 +283,13 @@ func (f *Files) watch(watcher *fsnotify.Watcher, wanted []FileConfig) {
 	}
 }
 
-// found takes what a file says.
-func (f *Files) found(x *file, value int, problem string) {
+// found takes what a file says; once ctx has ended somebody else reads it.
+func (f *Files) found(ctx context.Context, x *file, value int, problem string) {
 	f.mu.Lock()
+	if ctx.Err() != nil {
+		f.mu.Unlock()
+		return
+	}
 	st := &x.status
 	changed := !st.Known || st.Value != value
 	problems := problem != st.Problem
@@ -285,7 +317,7 @@ func (f *Files) tell(x *file) {
 	f.telling.Lock()
 	defer f.telling.Unlock()
 	f.mu.Lock()
-	known, name, value := x.status.Known, x.cfg.Name, x.status.Value
+	known, name, value := x.status.Known && f.files[x.cfg.Name] == x, x.cfg.Name, x.status.Value
 	f.mu.Unlock()
 	if known {
 		f.result(name, value)

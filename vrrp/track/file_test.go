@@ -98,7 +98,8 @@ func TestFileFollowsEveryWriter(t *testing.T) {
 	f, v := newFiles(t)
 	f.Configure([]FileConfig{{Name: "w", Path: path}})
 	v.want(t, "w=0")
-	if st := f.Status()[0]; st.Problem != "the file does not exist" || !st.Watched || !st.Known {
+	until(t, "the directory is watched", func() bool { return f.Status()[0].Watched })
+	if st := f.Status()[0]; st.Problem != "the file does not exist" || !st.Known {
 		t.Errorf("status %+v", st)
 	}
 	put(t, path, "5\n")

@@ -36,7 +36,7 @@ func (f *Files) start(ctx context.Context, c FileConfig) *fileWorker {
 		f.files[c.Name] = x
 	}
 	moved := !first && x.cfg.Path != c.Path
-	x.cfg = c
+	x.cfg, x.asked = c, true
 	x.status.Name, x.status.Path = c.Name, c.Path
 	f.mu.Unlock()
 	wctx, cancel := context.WithCancel(ctx)
@@ -79,7 +79,7 @@ func (f *Files) initialise(c FileConfig) {
 func (f *Files) loop(ctx context.Context, x *file, c FileConfig) {
 	var emptySince time.Time
 	for {
-		value, problem, err := readNumber(c.Path)
+		value, problem, err := f.ask(ctx, x, c.Path)
 		if errors.Is(err, errEmpty) && f.known(x) {
 			if emptySince.IsZero() {
 				emptySince = time.Now()
@@ -93,7 +93,7 @@ func (f *Files) loop(ctx context.Context, x *file, c FileConfig) {
 		} else {
 			emptySince = time.Time{}
 		}
-		f.found(x, value, problem)
+		f.found(ctx, x, value, problem)
 		select {
 		case <-ctx.Done():
 			return
@@ -103,6 +103,27 @@ func (f *Files) loop(ctx context.Context, x *file, c FileConfig) {
 			return
 		}
 	}
+}
+
+// ask reads a file. Its directory is watched when it has answered.
+func (f *Files) ask(ctx context.Context, x *file, path string) (value int, problem string, err error) {
+	f.mu.Lock()
+	unwatched := !x.status.Watched
+	x.asked = x.asked || ctx.Err() == nil
+	f.mu.Unlock()
+	value, problem, err = f.read(path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() == nil {
+		x.asked = false
+		if unwatched {
+			select {
+			case f.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return value, problem, err
 }
 
 // pause waits; false: ctx has ended.
