@@ -14,15 +14,18 @@ import (
 // ErrLingering says that the new jobs run, but attempts of removed ones still do, too.
 var ErrLingering = errors.New("removing health checks")
 
-// Configure sets the jobs to exactly these: new keys begin, known keys keep
-// verdict, counters and schedule, missing keys are cancelled. It returns when
-// the attempts of removed jobs have ended, at the latest after 2 s, and then
-// with an ErrLingering that names those still there (which can change nothing any
-// more). Any other error about a job itself means that nothing was changed.
-func (s *Scheduler) Configure(jobs []Job) error {
+// Configure sets the jobs to exactly these, and those with other keys that stay: new
+// keys begin, known keys keep verdict, counters and schedule, and what neither is here
+// nor stays is cancelled. A stays of nil keeps nothing. It returns when the attempts of
+// removed jobs have ended, at the latest after 2 s, and then with an ErrLingering that
+// names those still there (which can change nothing any more). Any other error about a
+// job itself means that nothing was changed.
+func (s *Scheduler) Configure(jobs []Job, stays func(key string) bool) error {
 	var errs []error
-	for _, job := range jobs {
-		errs = append(errs, job.validate())
+	for i := range jobs {
+		if err := jobs[i].validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -30,20 +33,20 @@ func (s *Scheduler) Configure(jobs []Job) error {
 	s.mu.Lock()
 	now := time.Now()
 	wanted := make(map[string]bool, len(jobs))
-	for _, job := range jobs {
-		if !wanted[job.Key] {
-			wanted[job.Key] = true
-			s.set(job, now)
+	for i := range jobs {
+		if key := jobs[i].Key; !wanted[key] {
+			wanted[key] = true
+			s.set(&jobs[i], now)
 		}
 	}
-	s.gather = gathering(jobs)
-	leaving := s.removeAllBut(wanted)
+	leaving := s.removeAllBut(func(key string) bool { return wanted[key] || stays != nil && stays(key) })
+	s.gather = s.gathering()
 	s.mu.Unlock()
 	s.wakeUp()
 	return waitFor(leaving)
 }
 
-func (j Job) validate() error {
+func (j *Job) validate() error {
 	switch {
 	case j.Checker == nil:
 		return fmt.Errorf("configuring check %q: it has no checker", j.Key)
@@ -54,7 +57,7 @@ func (j Job) validate() error {
 }
 
 // set adds a job or changes the one with its key. Called with mu held.
-func (s *Scheduler) set(job Job, now time.Time) {
+func (s *Scheduler) set(job *Job, now time.Time) {
 	e := s.jobs[job.Key]
 	if e == nil {
 		e = newEntry(job)
@@ -85,10 +88,10 @@ func (s *Scheduler) set(job Job, now time.Time) {
 
 // removeAllBut takes the other jobs off and gives those with an attempt in
 // flight, cancelled. Called with mu held.
-func (s *Scheduler) removeAllBut(wanted map[string]bool) map[string]chan struct{} {
+func (s *Scheduler) removeAllBut(wanted func(key string) bool) map[string]chan struct{} {
 	leaving := make(map[string]chan struct{})
 	for key, e := range s.jobs {
-		if wanted[key] {
+		if wanted(key) {
 			continue
 		}
 		delete(s.jobs, key)
@@ -162,14 +165,21 @@ func (s *Scheduler) Now(keys []string) {
 
 // Snapshot gives the status of every job by key.
 func (s *Scheduler) Snapshot() map[string]Status {
+	all := map[string]Status{}
+	s.Look(all)
+	return all
+}
+
+// Look is Snapshot into a map that the caller has, in place of what is in it: of
+// thousands of jobs it is large.
+func (s *Scheduler) Look(all map[string]Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	clear(all)
 	now := time.Now()
-	all := make(map[string]Status, len(s.jobs))
 	for key, e := range s.jobs {
 		all[key] = e.status(now)
 	}
-	return all
 }
 
 // Stats are figures about the scheduler itself.

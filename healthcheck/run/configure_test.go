@@ -14,7 +14,7 @@ import (
 func TestConfigureRefuses(t *testing.T) {
 	s := New(Options{})
 	configure(t, s, job("kept", good()))
-	err := s.Configure([]Job{{Key: "a", Interval: 1, Timeout: 1}, {Key: "b", Checker: good(), Timeout: 1}, {Key: "c", Checker: good(), Interval: 1}})
+	err := s.Configure([]Job{{Key: "a", Interval: 1, Timeout: 1}, {Key: "b", Checker: good(), Timeout: 1}, {Key: "c", Checker: good(), Interval: 1}}, nil)
 	if err == nil || strings.Count(err.Error(), "configuring check") != 3 {
 		t.Errorf("got %v, want all three errors", err)
 	}

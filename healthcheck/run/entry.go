@@ -46,18 +46,19 @@ type entry struct {
 	late           int    // attempts on end that began later than an interval
 }
 
-func newEntry(job Job) *entry {
+func newEntry(job *Job) *entry {
 	e := &entry{index: -1, tracker: healthcheck.NewTracker(job.Limits, job.Inherit)}
 	e.set(job)
 	return e
 }
 
 // set takes over the job's definition; the state stays.
-func (e *entry) set(job Job) {
-	if k, ok := e.job.Checker.(healthcheck.Keeper); ok && k.Same(job.Checker) {
-		job.Checker = k
+func (e *entry) set(job *Job) {
+	old := e.job.Checker
+	e.job = *job
+	if k, ok := old.(healthcheck.Keeper); ok && k.Same(job.Checker) {
+		e.job.Checker = k
 	}
-	e.job = job
 	e.tracker.SetLimits(job.Limits)
 	e.fields = job.Fields
 	if len(e.fields) == 0 {

@@ -99,7 +99,7 @@ func inBubble(t *testing.T, opts Options, do func(t *testing.T, s *Scheduler)) {
 
 func configure(t *testing.T, s *Scheduler, jobs ...Job) {
 	t.Helper()
-	if err := s.Configure(jobs); err != nil {
+	if err := s.Configure(jobs, nil); err != nil {
 		t.Fatal(err)
 	}
 }

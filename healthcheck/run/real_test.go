@@ -25,7 +25,7 @@ import (
 func start(t *testing.T, opts run.Options, jobs []run.Job) *run.Scheduler {
 	t.Helper()
 	s := run.New(opts)
-	if err := s.Configure(jobs); err != nil {
+	if err := s.Configure(jobs, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func BenchmarkScheduler(b *testing.B) {
 		jobs = append(jobs, run.Job{Key: fmt.Sprint(i), Checker: nothing{}, Interval: time.Millisecond, Timeout: time.Second, Warmup: time.Millisecond})
 	}
 	s := run.New(run.Options{Seed: 1})
-	if err := s.Configure(jobs); err != nil {
+	if err := s.Configure(jobs, nil); err != nil {
 		b.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(b.Context())

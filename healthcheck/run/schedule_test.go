@@ -360,3 +360,26 @@ func TestRiseAndFall(t *testing.T) {
 		}
 	})
 }
+
+// TestConfigureKeepsWhatStays: jobs that are not given and stay go on with their state, and those that do not are gone.
+func TestConfigureKeepsWhatStays(t *testing.T) {
+	inBubble(t, Options{Seed: 1}, func(t *testing.T, s *Scheduler) {
+		stays, goes, changes := good(), good(), good()
+		configure(t, s, job("stays", stays), job("goes", goes), job("changes", changes))
+		pass(10 * time.Second)
+		slower := job("changes", changes)
+		slower.Interval = 10 * time.Second
+		if err := s.Configure([]Job{slower, job("new", good())}, func(key string) bool { return key != "goes" }); err != nil {
+			t.Fatal(err)
+		}
+		before, gone := len(stays.times()), len(goes.times())
+		pass(10 * time.Second)
+		all := s.Snapshot()
+		if len(all) != 3 || all["stays"].Runs < 19 || all["changes"].Runs < 11 || !all["new"].Healthy {
+			t.Errorf("%+v", all)
+		}
+		if n := len(stays.times()) - before; n != 10 || len(goes.times()) != gone {
+			t.Errorf("%d attempts of what stays, %d of what is gone", n, len(goes.times())-gone)
+		}
+	})
+}

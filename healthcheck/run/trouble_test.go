@@ -78,7 +78,8 @@ func TestStandstill(t *testing.T) {
 func TestNeverAsked(t *testing.T) {
 	s := New(Options{})
 	f := bad()
-	e := newEntry(job("x", f))
+	j := job("x", f)
+	e := newEntry(&j)
 	s.ctx = t.Context()
 	ctx, cancel := context.WithCancel(t.Context())
 	e.running, e.cancel, e.startedAt, e.deadline = true, cancel, time.Now(), time.Now()
@@ -98,7 +99,8 @@ func TestLateProcessor(t *testing.T) {
 		deadline, _ := ctx.Deadline()
 		left = time.Until(deadline)
 	}
-	e := newEntry(job("x", f))
+	j := job("x", f)
+	e := newEntry(&j)
 	s.ctx = t.Context()
 	ctx, cancel := context.WithCancel(t.Context())
 	soon := time.Now().Add(e.job.Timeout / 10) // most of the time is gone
@@ -169,7 +171,7 @@ func TestOutlivesContext(t *testing.T) {
 			t.Errorf("%d log lines for two stuck checks in 10 s, want 2", n)
 		}
 		begin := time.Now()
-		err := s.Configure([]Job{job("stuck", stuck), job("other", other)})
+		err := s.Configure([]Job{job("stuck", stuck), job("other", other)}, nil)
 		if err == nil || !strings.Contains(err.Error(), `["removed"] did not return within 2s`) || time.Since(begin) != 2*time.Second {
 			t.Errorf("removing a stuck check: %v after %v", err, time.Since(begin))
 		}

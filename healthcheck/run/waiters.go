@@ -197,10 +197,11 @@ func guarded(r *healthcheck.Result, do func()) (stack []byte) {
 // most, and within a fiftieth of the shortest interval.
 const gatherMost = 5 * time.Millisecond
 
-func gathering(jobs []Job) time.Duration {
+// gathering returns it. Called with mu held.
+func (s *Scheduler) gathering() time.Duration {
 	gather := gatherMost
-	for i := range jobs {
-		gather = min(gather, jobs[i].Interval/50)
+	for _, e := range s.jobs {
+		gather = min(gather, e.job.Interval/50)
 	}
 	return gather
 }

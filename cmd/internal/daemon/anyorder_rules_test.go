@@ -134,9 +134,11 @@ func (w *world) told(v *conf.VirtualServer, a netip.AddrPort) (out []override.Re
 
 // failedSince is when a server failed, as far as vipd knows.
 func (w *world) failedSince(v *conf.VirtualServer, a netip.AddrPort) time.Time {
-	for id, at := range w.b.since {
-		if id.address == a && id.service.String() == v.Name {
-			return at
+	for _, s := range w.b.services {
+		for i, r := range s.conf.RealServers {
+			if r.Address == a && s.id.String() == v.Name && s.servers[i].failed {
+				return s.servers[i].since
+			}
 		}
 	}
 	return time.Now()

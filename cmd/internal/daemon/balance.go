@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -22,8 +20,8 @@ import (
 
 // checkRunner is what the balancer needs of the check scheduler.
 type checkRunner interface {
-	Configure([]run.Job) error
-	Snapshot() map[string]run.Status
+	Configure(jobs []run.Job, stays func(key string) bool) error
+	Look(all map[string]run.Status)
 }
 
 // tableKeeper is what the balancer needs of the IPVS reconciler.
@@ -50,8 +48,8 @@ type balancer struct {
 	found    ipvs.Table               // what the kernel had at the start; nil after the first Configure
 	states   map[serviceID]plan.State // as last logged
 	wereUp   map[serviceID]bool       // services that a crashed daemon had UP
-	told     map[serverID]healthcheck.Verdict
-	named    names // the checks that run
+	seen     map[string]run.Status    // of the checks, when they were last looked at
+	named    names                    // the checks that run
 	gentle
 	ended   bool // Omega was called: nothing is acted on any more
 	tellNew bool // a new server is an event, too
@@ -61,13 +59,24 @@ type balancer struct {
 // balancedService is one virtual server with the check keys of its servers.
 type balancedService struct {
 	conf    *conf.VirtualServer
-	keys    [][]string // per real server, per check; "" of one that does not run (ha_suspend)
+	id      serviceID
+	servers []knownServer // per real server
+	keys    [][]string    // per real server, per check; "" of one that does not run (ha_suspend)
 	run     serviceCommands
 	standby bool                  // not in the table (active_on)
 	held    []healthcheck.Verdict // of the servers while checks do not run (ha_suspend); nil: they do
 	// gone are servers that the configuration no longer has and that have connections; they
 	// are the last ones of conf's copy.
 	gone map[netip.AddrPort]departure
+}
+
+// knownServer is what was found out about a server, and told of it.
+type knownServer struct {
+	now    healthcheck.Verdict // what its checks say
+	told   healthcheck.Verdict // as last reported; Unknown: it was not yet
+	failed bool                // it is Down
+	kept   bool                // it failed and stays in, as last logged
+	since  time.Time           // when it failed; zero: it did not, or was never up, for alpha
 }
 
 // verdict joins the checks of a server.
@@ -84,7 +93,7 @@ type serverID struct {
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[serviceID]plan.State{}, wereUp: map[serviceID]bool{}, gentle: newGentle()}
+	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[serviceID]plan.State{}, wereUp: map[serviceID]bool{}, seen: map[string]run.Status{}, named: names{}, gentle: newGentle()}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -101,87 +110,19 @@ func (b *balancer) Found(t ipvs.Table) {
 func (b *balancer) Configure(servers []conf.VirtualServer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	old := b.verdicts(b.checks.Snapshot())
-	for i := range servers {
-		b.inheritFound(&servers[i], old)
+	inherited := map[serverID]healthcheck.Verdict{}
+	if b.found != nil {
+		for i := range servers {
+			b.inheritFound(&servers[i], inherited)
+		}
+		b.found = nil
 	}
-	b.found = nil
 	b.places.Watch(servers)
-	if err := b.configure(servers, old); err != nil {
+	if err := b.configure(servers, inherited); err != nil {
 		return err
 	}
 	b.dropOverrides()
 	return nil
-}
-
-// configure makes the checks of servers, whose verdicts were old, and the table. Called with mu held.
-func (b *balancer) configure(configured []conf.VirtualServer, old map[serverID]healthcheck.Verdict) error {
-	servers, gone := b.withGone(configured)
-	checks := newShared(b.named, b.checks.Snapshot())
-	services := make([]balancedService, 0, len(servers))
-	ran := b.checkKeys()
-	for i := range servers {
-		s := balancedService{conf: &servers[i], keys: make([][]string, len(servers[i].RealServers)), run: newServiceCommands(b.global, &servers[i]), gone: gone[i]}
-		s.standby = b.places.standby(s.conf)
-		if b.places.suspended(s.conf) {
-			s.held = make([]healthcheck.Verdict, len(s.keys))
-		}
-		if err := b.addChecks(&s, checks, old, ran); err != nil {
-			return err
-		}
-		services = append(services, s)
-	}
-	jobs := checks.all()
-	b.local.watch(checks.files())
-	switch err := b.checks.Configure(jobs); {
-	case errors.Is(err, run.ErrLingering):
-		b.log.Warn("a health check does not end; its results are ignored", zap.NamedError("err", err))
-	case err != nil:
-		return fmt.Errorf("configuring health checks: %w", err)
-	}
-	left := b.services
-	b.servers, b.services, b.named = configured, services, checks.now
-	b.tellGone(left)
-	b.apply(b.checks.Snapshot(), reconcile.Status{})
-	return nil
-}
-
-// addChecks asks for the checks of a service, or keeps the verdicts of its servers where none are to run.
-func (b *balancer) addChecks(s *balancedService, checks *shared, old map[serverID]healthcheck.Verdict, ran map[serverID][]string) error {
-	for j := range s.conf.RealServers {
-		r := &s.conf.RealServers[j]
-		id := serverID{identity(s.conf), r.Address}
-		before, known := old[id]
-		if known && before == healthcheck.Unknown && alpha(r) {
-			before = healthcheck.Up // it is not new, and takes connections
-		}
-		s.keys[j] = make([]string, len(r.Checks))
-		for k := range r.Checks {
-			job, err := b.local.job(id.service, r, &r.Checks[k], before)
-			if err != nil {
-				return err
-			}
-			switch {
-			case s.held == nil:
-				checks.add(&request{job: job, server: before, before: ran[id], file: r.Checks[k].File, name: &s.keys[j][k]})
-			case job.Inherit != healthcheck.Unknown:
-				s.held[j] = job.Inherit
-			}
-		}
-	}
-	return nil
-}
-
-// checkKeys returns the keys of the checks of every server. Called with mu held.
-func (b *balancer) checkKeys() map[serverID][]string {
-	out := map[serverID][]string{}
-	for i := range b.services {
-		s := &b.services[i]
-		for j := range s.conf.RealServers {
-			out[serverID{identity(s.conf), s.conf.RealServers[j].Address}] = s.keys[j]
-		}
-	}
-	return out
 }
 
 // inheritFound takes a server for down that the kernel does not have, or has
@@ -217,22 +158,33 @@ func (b *balancer) HealthChanged() {
 	if b.ended {
 		return
 	}
-	b.apply(b.checks.Snapshot(), reconcile.Status{})
+	b.apply(b.look(), reconcile.Status{})
+}
+
+// look returns what the checks say now, until it is called again. Called with mu held.
+func (b *balancer) look() map[string]run.Status {
+	b.checks.Look(b.seen)
+	return b.seen
 }
 
 // apply hands the wanted table on and logs every service whose state changed. found
 // is the kernel's table with counts, if it was just read. Called with mu held.
 func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status) {
-	verdicts := b.verdicts(snapshot)
-	b.failedSince(verdicts, snapshot)
+	for i := range b.services {
+		s := &b.services[i]
+		for j := range s.servers {
+			s.servers[j].now = s.verdict(j, snapshot)
+		}
+	}
+	b.failedSince(snapshot)
 	out := b.plan(snapshot, found)
 	b.remember(out)
 	b.nudge()
 	b.table.Set(out.Table)
-	b.tellServers(verdicts, snapshot)
+	b.tellServers(snapshot)
 	states := make(map[serviceID]plan.State, len(out.Services))
 	for i, s := range out.Services {
-		id := identity(b.services[i].conf)
+		id := b.services[i].id
 		states[id] = s.State
 		before, known := b.states[id]
 		if !known {
@@ -249,34 +201,24 @@ func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status)
 	clear(b.wereUp)
 }
 
-// verdicts joins the checks of every server. Called with mu held.
-func (b *balancer) verdicts(snapshot map[string]run.Status) map[serverID]healthcheck.Verdict {
-	out := map[serverID]healthcheck.Verdict{}
-	for _, s := range b.services {
-		for i, r := range s.conf.RealServers {
-			out[serverID{identity(s.conf), r.Address}] = s.verdict(i, snapshot)
-		}
-	}
-	return out
-}
-
 func (b *balancer) plan(snapshot map[string]run.Status, found reconcile.Status) plan.Output {
 	in := plan.Input{
 		Services: make([]plan.Service, 0, len(b.services)), Now: time.Now(), Before: b.memory,
 		Found: found.Kernel, ReadAt: found.LastRead,
 	}
-	for _, s := range b.services {
+	for i := range b.services {
+		s := &b.services[i]
 		p := planService(s.conf)
 		p.Standby = s.standby
-		before, known := b.states[identity(s.conf)]
-		p.WasUp = known && before == plan.StateUp || b.wereUp[identity(s.conf)]
+		before, known := b.states[s.id]
+		p.WasUp = known && before == plan.StateUp || b.wereUp[s.id]
 		for i := range p.Servers {
 			r := &p.Servers[i]
 			r.Health = health(s.verdict(i, snapshot))
 			r.Weight = weight(r.Weight, s.keys[i], snapshot)
-			r.Since = b.since[serverID{identity(s.conf), r.Address}]
+			r.Since = s.servers[i].since
 			r.DrainFailed = r.DrainFailed || inheritedOnly(s.keys[i], snapshot)
-			b.tell(&s, identity(s.conf), r)
+			b.tell(s, r)
 		}
 		in.Services = append(in.Services, p)
 	}
@@ -297,7 +239,8 @@ type view struct {
 func (b *balancer) View() view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	snapshot := b.checks.Snapshot()
+	snapshot := map[string]run.Status{}
+	b.checks.Look(snapshot)
 	return view{
 		services: slices.Clone(b.services), plan: b.plan(snapshot, reconcile.Status{}), checks: snapshot,
 		told: slices.Clone(b.overrides), since: b.memory, problem: b.problem,
@@ -321,7 +264,7 @@ func verdict(keys []string, snapshot map[string]run.Status) healthcheck.Verdict 
 
 // weight is what the checks of a server make of its configured weight.
 func weight(configured int, keys []string, snapshot map[string]run.Status) int {
-	var all []healthcheck.Weighting
+	all := make([]healthcheck.Weighting, 0, 4) // mostly one, and on the stack
 	for _, k := range keys {
 		all = append(all, snapshot[k].Weighting)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -26,8 +27,13 @@ type fakeChecks struct {
 	err    error // of the next Configure
 }
 
-func (f *fakeChecks) Configure(jobs []run.Job) error {
+func (f *fakeChecks) Configure(jobs []run.Job, stays func(string) bool) error {
 	next := map[string]run.Status{}
+	for key, st := range f.states {
+		if stays != nil && stays(key) {
+			next[key] = st
+		}
+	}
 	for _, j := range jobs {
 		st, known := f.states[j.Key]
 		if !known && j.Inherit != healthcheck.Unknown {
@@ -41,7 +47,10 @@ func (f *fakeChecks) Configure(jobs []run.Job) error {
 	return f.err
 }
 
-func (f *fakeChecks) Snapshot() map[string]run.Status { return f.states }
+func (f *fakeChecks) Look(all map[string]run.Status) {
+	clear(all)
+	maps.Copy(all, f.states)
+}
 
 func (f *fakeChecks) set(t *testing.T, key string, healthy bool) {
 	t.Helper()

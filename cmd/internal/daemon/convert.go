@@ -162,11 +162,12 @@ func tunnel(t conf.Tunnel) ipvs.Tunnel {
 
 func serviceFlags(v *conf.VirtualServer) ipvs.Flags {
 	var flags ipvs.Flags
-	for flag, on := range map[ipvs.Flags]bool{
-		ipvs.FlagOnePacket: v.OnePacket, ipvs.FlagSched1: v.Flag1, ipvs.FlagSched2: v.Flag2, ipvs.FlagSched3: v.Flag3,
-	} {
-		if on {
-			flags |= flag
+	for _, f := range [...]struct {
+		on   bool
+		flag ipvs.Flags
+	}{{v.OnePacket, ipvs.FlagOnePacket}, {v.Flag1, ipvs.FlagSched1}, {v.Flag2, ipvs.FlagSched2}, {v.Flag3, ipvs.FlagSched3}} {
+		if f.on {
+			flags |= f.flag
 		}
 	}
 	return flags
@@ -187,6 +188,7 @@ func planService(v *conf.VirtualServer) plan.Service {
 	if v.Sorry != nil {
 		out.Sorry = &plan.Sorry{Address: v.Sorry.Address, Method: methods[v.Sorry.Method], Tunnel: tunnel(v.Sorry.Tunnel), Inhibit: v.Sorry.Inhibit}
 	}
+	out.Servers = make([]plan.Server, 0, len(v.RealServers))
 	for i := range v.RealServers {
 		r := &v.RealServers[i]
 		out.Servers = append(out.Servers, plan.Server{

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"go.uber.org/zap"
 
@@ -164,7 +163,12 @@ func (b *balancer) Tell(newServers bool) {
 
 // alpha reports whether a new server is down until a check passes.
 func alpha(r *conf.RealServer) bool {
-	return slices.ContainsFunc(r.Checks, func(c conf.Check) bool { return c.Alpha })
+	for i := range r.Checks {
+		if r.Checks[i].Alpha {
+			return true
+		}
+	}
+	return false
 }
 
 // startsDown reports whether a new server is down only because of alpha.
@@ -179,26 +183,27 @@ func startsDown(r *conf.RealServer, keys []string, snapshot map[string]run.Statu
 
 // tellServers reports servers whose verdict has changed. One without a result is
 // as it was; at first up, as in the table, and with alpha down. Called with mu held.
-func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
-	for _, s := range b.services {
-		key := identity(s.conf)
+func (b *balancer) tellServers(snapshot map[string]run.Status) {
+	for i := range b.services {
+		s := &b.services[i]
 		for i := range s.conf.RealServers {
 			r := &s.conf.RealServers[i]
-			id := serverID{key, r.Address}
-			before, known := b.told[id]
+			id := serverID{s.id, r.Address}
+			before := s.servers[i].told
+			known := before != healthcheck.Unknown
 			if !known {
 				before = healthcheck.Up
 				if startsDown(r, s.keys[i], snapshot) || s.held != nil && alpha(r) {
 					before = healthcheck.Down
 				}
 			}
-			now := verdicts[id]
+			now := s.servers[i].now
 			if now == healthcheck.Unknown || s.going(r.Address) || b.quiet(id) {
 				now = before
 			}
-			verdicts[id] = now
+			s.servers[i].told = now
 			if now != before || !known && b.tellNew {
-				b.tellServer(&s, i, now == healthcheck.Up)
+				b.tellServer(s, i, now == healthcheck.Up)
 			}
 			if now != before && b.alerts != nil {
 				checks := make([]run.Status, len(s.keys[i]))
@@ -209,7 +214,6 @@ func (b *balancer) tellServers(verdicts map[serverID]healthcheck.Verdict, snapsh
 			}
 		}
 	}
-	b.told = verdicts
 }
 
 // tellService reports a service whose quorum was reached or lost, a new one too when

@@ -31,8 +31,6 @@ type gentle struct {
 	memory    plan.Memory
 	next      time.Time // when the plan changes by itself; zero: never
 	leaving   int
-	since     map[serverID]time.Time // of failed servers, when they did
-	kept      map[serverID]bool      // failed servers that stay in, as last logged
 	overrides []override.Record
 	file      string // that keeps them; "": none
 	problem   string // with what was told before
@@ -40,7 +38,7 @@ type gentle struct {
 }
 
 func newGentle() gentle {
-	return gentle{since: map[serverID]time.Time{}, kept: map[serverID]bool{}, wake: make(chan struct{}, 1)}
+	return gentle{wake: make(chan struct{}, 1)}
 }
 
 // departure is a server on its way out of the configuration.
@@ -75,58 +73,51 @@ func (b *balancer) nudge() {
 // Called with mu held.
 func (b *balancer) remember(out plan.Output) {
 	b.memory, b.next, b.leaving = out.After, out.Next, out.Leaving
-	kept := map[serverID]bool{}
-	for i, s := range out.Services {
-		service := identity(b.services[i].conf)
-		for _, r := range s.Servers {
-			id := serverID{service, r.Address}
-			if r.Kept {
-				kept[id] = true
+	for i := range out.Services {
+		s := &b.services[i]
+		for j, r := range out.Services[i].Servers {
+			was := s.servers[j].kept
+			s.servers[j].kept = r.Kept
+			if r.Kept && !was {
+				b.log.Error("a failed server stays in: min_up leaves no more out", zap.String("service", s.id.String()), zap.Stringer("dest", r.Address))
 			}
-			if r.Kept && !b.kept[id] {
-				b.log.Error("a failed server stays in: min_up leaves no more out", zap.String("service", service.String()), zap.Stringer("dest", r.Address))
-			}
-			if !r.Kept && b.kept[id] {
-				b.log.Info("min_up keeps the server in no more", zap.String("service", service.String()), zap.Stringer("dest", r.Address))
+			if !r.Kept && was {
+				b.log.Info("min_up keeps the server in no more", zap.String("service", s.id.String()), zap.Stringer("dest", r.Address))
 			}
 		}
 	}
-	b.kept = kept
 }
 
 // failedSince notes when servers failed; those that were never up, for alpha, have a zero time. Called with mu held.
-func (b *balancer) failedSince(verdicts map[serverID]healthcheck.Verdict, snapshot map[string]run.Status) {
-	since := map[serverID]time.Time{}
-	for _, s := range b.services {
-		for i := range s.conf.RealServers {
-			r := &s.conf.RealServers[i]
-			id := serverID{identity(s.conf), r.Address}
-			if verdicts[id] != healthcheck.Down {
+func (b *balancer) failedSince(snapshot map[string]run.Status) {
+	for i := range b.services {
+		s := &b.services[i]
+		for i := range s.servers {
+			st := &s.servers[i]
+			if st.now != healthcheck.Down {
+				st.failed, st.since = false, time.Time{}
 				continue
 			}
+			r := &s.conf.RealServers[i]
 			waits := startsDown(r, s.keys[i], snapshot) || s.held != nil && alpha(r)
-			at, known := b.since[id]
-			if !waits && at.IsZero() || !known && b.told[id] == healthcheck.Up {
-				at = time.Now()
+			if !waits && st.since.IsZero() || !st.failed && st.told == healthcheck.Up {
+				st.since = time.Now()
 			}
-			since[id] = at
+			st.failed = true
 		}
 	}
-	b.since = since
 }
 
 // withGone returns the servers of a configuration, with those that it no longer has and
 // that the kernel still does. Called with mu held.
-func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServer, []map[netip.AddrPort]departure) {
+func (b *balancer) withGone(configured []conf.VirtualServer, was map[serviceID]*balancedService) ([]conf.VirtualServer, []map[netip.AddrPort]departure) {
 	servers, gone := slices.Clone(configured), make([]map[netip.AddrPort]departure, len(configured))
 	for i := range servers {
 		v := &servers[i]
-		id := identity(v)
-		j := slices.IndexFunc(b.services, func(s balancedService) bool { return identity(s.conf) == id })
-		if j < 0 {
+		old := was[identity(v)]
+		if old == nil || sameServers(v.RealServers, old.conf.RealServers) {
 			continue
 		}
-		old := b.services[j]
 		for _, r := range old.conf.RealServers {
 			if has(v, r.Address) || v.Sorry != nil && v.Sorry.Address == r.Address || !b.wants(v, r.Address) {
 				continue
@@ -137,7 +128,7 @@ func (b *balancer) withGone(configured []conf.VirtualServer) ([]conf.VirtualServ
 			}
 			if !known {
 				d.since = time.Now()
-				b.log.Info("a server that is configured no more ends its connections", zap.String("service", id.String()),
+				b.log.Info("a server that is configured no more ends its connections", zap.String("service", old.id.String()),
 					zap.Stringer("dest", r.Address), zap.Duration("drain_max", v.DrainMax))
 			}
 			if d.until = (time.Time{}); v.DrainMax > 0 {
@@ -165,16 +156,26 @@ func (b *balancer) leavesYet(v *conf.VirtualServer, a netip.AddrPort) bool {
 }
 
 func has(v *conf.VirtualServer, a netip.AddrPort) bool {
-	return slices.ContainsFunc(v.RealServers, func(r conf.RealServer) bool { return r.Address == a })
+	for i := range v.RealServers {
+		if v.RealServers[i].Address == a {
+			return true
+		}
+	}
+	return false
+}
+
+// sameServers reports whether two lists are one and the same, as they are where a reload changed nothing.
+func sameServers(a, b []conf.RealServer) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // tell adds to a server what it was told. Called with mu held.
-func (b *balancer) tell(s *balancedService, id serviceID, r *plan.Server) {
+func (b *balancer) tell(s *balancedService, r *plan.Server) {
 	if d, gone := s.gone[r.Address]; gone {
 		r.Drain = &plan.Drain{Until: d.until}
 		return
 	}
-	for _, o := range b.toldOf(id, r.Address) {
+	for _, o := range b.toldOf(s.id, r.Address) {
 		switch {
 		case o.Kind == override.Weight:
 			r.Weight = o.Weight
@@ -258,7 +259,7 @@ func (b *balancer) again(found reconcile.Status) {
 	if b.ended {
 		return
 	}
-	b.apply(b.checks.Snapshot(), found)
+	b.apply(b.look(), found)
 }
 
 // forgetGone ends the checks of servers that are configured no more and have left.
@@ -268,13 +269,14 @@ func (b *balancer) forgetGone() {
 	if b.ended {
 		return
 	}
-	for _, s := range b.services {
+	for i := range b.services {
+		s := &b.services[i]
 		for a := range s.gone {
 			if b.leavesYet(s.conf, a) {
 				continue
 			}
-			b.log.Info("a server that is configured no more has gone", zap.String("service", identity(s.conf).String()), zap.Stringer("dest", a))
-			if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
+			b.log.Info("a server that is configured no more has gone", zap.String("service", s.id.String()), zap.Stringer("dest", a))
+			if err := b.configure(b.servers, nil); err != nil {
 				b.log.Error("the checks of a server that has gone go on", zap.NamedError("err", err))
 			}
 			return // no other that has gone is left either

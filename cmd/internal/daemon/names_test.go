@@ -48,6 +48,8 @@ type namedChecks struct {
 	servers []conf.VirtualServer
 	b       *balancer
 	checks  *fakeChecks
+	twin    *balancer // keeps nothing over a reload, and does all anew
+	twins   *fakeChecks
 	before  []seenCheck
 	known   map[serverID]healthcheck.Verdict
 }
@@ -66,17 +68,22 @@ func (s seenCheck) verdict() healthcheck.Verdict {
 
 // TestNamesOfChecks: after any insertion, removal, move or change of services, servers and timing each check that is as
 // before has its name, verdict and results; one whose timing changed has its server's verdict, and a new one none, unless
-// an equal one runs. Equal ones are one check.
+// an equal one runs. Equal ones are one check. What is kept of services that did not change is what doing all anew gives.
 func TestNamesOfChecks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		checks := &fakeChecks{}
-		n := &namedChecks{T: t, checks: checks, b: newBalancer(checks, &fakeTable{}, func(string) {}, zap.NewNop())}
+		checks, twins := &fakeChecks{}, &fakeChecks{}
+		n := &namedChecks{
+			T: t, checks: checks, b: newBalancer(checks, &fakeTable{}, func(string) {}, zap.NewNop()),
+			twins: twins, twin: newBalancer(twins, &fakeTable{}, func(string) {}, zap.NewNop()),
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) {},
 			"result": func(t *rapid.T) {
 				if keys := checks.keys(); len(keys) > 0 {
-					checks.states[rapid.SampledFrom(keys).Draw(t, "check")] = run.Status{Known: true, Healthy: rapid.Bool().Draw(t, "healthy")}
+					key, st := rapid.SampledFrom(keys).Draw(t, "check"), run.Status{Known: true, Healthy: rapid.Bool().Draw(t, "healthy")}
+					checks.states[key], twins.states[key] = st, st
 					n.b.HealthChanged()
+					n.twin.HealthChanged()
 				}
 			},
 			"reload": func(t *rapid.T) {
@@ -162,9 +169,42 @@ func (n *namedChecks) seen() (out []seenCheck) {
 }
 
 func (n *namedChecks) reload() {
-	n.before, n.known = n.seen(), maps.Clone(n.b.verdicts(n.checks.states))
+	n.before, n.known = n.seen(), map[serverID]healthcheck.Verdict{}
+	for _, s := range n.b.services {
+		for i, r := range s.conf.RealServers {
+			n.known[serverID{s.id, r.Address}] = s.verdict(i, n.checks.states)
+		}
+	}
 	if err := n.b.Configure(slices.Clone(n.servers)); err != nil {
 		n.Fatal(err)
+	}
+	for i := range n.twin.services {
+		other := *n.twin.services[i].conf
+		other.Name += " changed"
+		n.twin.services[i].conf = &other
+	}
+	if err := n.twin.Configure(slices.Clone(n.servers)); err != nil {
+		n.Fatal(err)
+	}
+	n.alike()
+}
+
+// alike compares the balancer with its twin.
+func (n *namedChecks) alike() {
+	if !maps.Equal(n.checks.states, n.twins.states) || !maps.Equal(n.b.named, n.twin.named) {
+		n.Fatalf("checks %v, would be %v", n.checks.states, n.twins.states)
+	}
+	if a, b := n.b.table.(*fakeTable).want, n.twin.table.(*fakeTable).want; !a.Equal(b) {
+		n.Fatalf("table\n%s\nwould be\n%s", a, b)
+	}
+	for i := range n.b.services {
+		a, b := &n.b.services[i], &n.twin.services[i]
+		same := func(a, b knownServer) bool {
+			return a.now == b.now && a.told == b.told && a.failed == b.failed && a.kept == b.kept && a.since.IsZero() == b.since.IsZero()
+		}
+		if !slices.EqualFunc(a.keys, b.keys, slices.Equal) || !slices.EqualFunc(a.servers, b.servers, same) {
+			n.Fatalf("%s: %v %+v, would be %v %+v", a.id, a.keys, a.servers, b.keys, b.servers)
+		}
 	}
 }
 

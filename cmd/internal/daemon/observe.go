@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -254,7 +255,7 @@ func plain(cfg *conf.Config) *conf.Config {
 // unchecked stands in for checks that are not run: a verdict from before stays.
 type unchecked map[string]run.Status
 
-func (u unchecked) Configure(jobs []run.Job) error {
+func (u unchecked) Configure(jobs []run.Job, _ func(string) bool) error {
 	for _, j := range jobs {
 		u[j.Key] = run.Status{
 			Known: j.Inherit != healthcheck.Unknown, Healthy: j.Inherit == healthcheck.Up, Inherited: true,
@@ -264,7 +265,7 @@ func (u unchecked) Configure(jobs []run.Job) error {
 	return nil
 }
 
-func (u unchecked) Snapshot() map[string]run.Status { return u }
+func (u unchecked) Look(all map[string]run.Status) { maps.Copy(all, u) }
 
 // kept keeps the wanted table.
 type kept struct{ table ipvs.Table }

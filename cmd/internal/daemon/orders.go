@@ -128,7 +128,7 @@ func (b *balancer) Order(o control.Order) (string, error) {
 		return "", fmt.Errorf("%w; nothing was changed", err)
 	}
 	b.overrides = all
-	b.apply(b.checks.Snapshot(), reconcile.Status{})
+	b.apply(b.look(), reconcile.Status{})
 	for i, c := range servers {
 		instance, here := b.places.follows(c.service)
 		switch {

@@ -17,7 +17,7 @@ type commandRunner interface {
 // serviceCommands are what is run when a service or one of its servers goes or comes.
 type serviceCommands struct {
 	service upDownCommands
-	servers []upDownCommands
+	servers []upDownCommands // nil: none has any
 }
 
 // upDownCommands are quorum_up and quorum_down, or notify_up and notify_down.
@@ -35,12 +35,31 @@ func newServiceCommands(g conf.Global, v *conf.VirtualServer) serviceCommands {
 		out.down.Env = append(env[:len(env):len(env)], "VIPD_STATE=DOWN")
 		return out
 	}
-	out := serviceCommands{service: both(v.Up, v.Down), servers: make([]upDownCommands, len(v.RealServers))}
+	out := serviceCommands{service: both(v.Up, v.Down)}
 	for i := range v.RealServers {
 		r := &v.RealServers[i]
+		if len(r.Up.Argv)+len(r.Down.Argv) == 0 {
+			continue
+		}
+		if out.servers == nil {
+			out.servers = make([]upDownCommands, len(v.RealServers))
+		}
 		out.servers[i] = both(r.Up, r.Down, "VIPD_SERVER="+r.Address.String())
 	}
 	return out
+}
+
+// any reports whether there are commands.
+func (s *serviceCommands) any() bool { return s.servers != nil || s.service.any() }
+
+func (c *upDownCommands) any() bool { return len(c.up.Argv)+len(c.down.Argv) > 0 }
+
+// server returns the commands of a server.
+func (s *serviceCommands) server(i int) upDownCommands {
+	if s.servers == nil {
+		return upDownCommands{}
+	}
+	return s.servers[i]
 }
 
 // Commands says who runs commands, in the next Configure.
@@ -52,17 +71,15 @@ func (b *balancer) Commands(g conf.Global) {
 
 // tellServer reports a server that has come or gone. Called with mu held.
 func (b *balancer) tellServer(s *balancedService, i int, up bool) {
-	key := identity(s.conf)
-	id := serverID{key, s.conf.RealServers[i].Address}
-	b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(key), upDown(up)))
-	b.runCommand(key, id.address.String()+" "+upDown(up), s.run.servers[i], up)
+	id := serverID{s.id, s.conf.RealServers[i].Address}
+	b.event(fmt.Sprintf("RS %s %s %s", serverWords(id), serviceWords(s.id), upDown(up)))
+	b.runCommand(s.id, id.address.String()+" "+upDown(up), s.run.server(i), up)
 }
 
 // tellQuorum reports that the quorum of a service was reached or lost. Called with mu held.
 func (b *balancer) tellQuorum(s *balancedService, up bool) {
-	key := identity(s.conf)
-	b.event(fmt.Sprintf("VS %s %s", serviceWords(key), upDown(up)))
-	b.runCommand(key, upDown(up), s.run.service, up)
+	b.event(fmt.Sprintf("VS %s %s", serviceWords(s.id), upDown(up)))
+	b.runCommand(s.id, upDown(up), s.run.service, up)
 }
 
 func (b *balancer) runCommand(key serviceID, state string, c upDownCommands, up bool) {
@@ -78,15 +95,21 @@ func (b *balancer) runCommand(key serviceID, state string, c upDownCommands, up 
 // tellGone reports the live servers and services that a new configuration has taken away, as keepalived does with or
 // without omega. Called with mu held.
 func (b *balancer) tellGone(old []balancedService) {
-	stay := map[serverID]bool{}
-	for i := range b.servers { // what only ends its connections has gone, too
-		key := identity(&b.servers[i])
-		stay[serverID{service: key}] = true
-		for _, r := range b.servers[i].RealServers {
-			stay[serverID{key, r.Address}] = true
-		}
+	now := make(map[serviceID]*conf.VirtualServer, len(b.servers)) // what only ends its connections has gone, too
+	for i := range b.servers {
+		now[identity(&b.servers[i])] = &b.servers[i]
 	}
 	for i := range old {
+		v := now[old[i].id]
+		if v != nil && sameServers(v.RealServers, old[i].conf.RealServers) {
+			continue
+		}
+		stay := map[serverID]bool{{service: old[i].id}: v != nil}
+		if v != nil {
+			for j := range v.RealServers {
+				stay[serverID{old[i].id, v.RealServers[j].Address}] = true
+			}
+		}
 		b.tellEnd(&old[i], func(id serverID) bool { return !stay[id] && !old[i].going(id.address) })
 	}
 }
@@ -108,13 +131,12 @@ func (b *balancer) Omega() {
 
 // tellEnd reports of a service what goes and was up. Called with mu held.
 func (b *balancer) tellEnd(s *balancedService, goes func(serverID) bool) {
-	key := identity(s.conf)
-	for i, r := range s.conf.RealServers {
-		if id := (serverID{key, r.Address}); goes(id) && b.told[id] != healthcheck.Down {
+	for i := range s.conf.RealServers {
+		if goes(serverID{s.id, s.conf.RealServers[i].Address}) && s.servers[i].told != healthcheck.Down {
 			b.tellServer(s, i, false)
 		}
 	}
-	if goes(serverID{service: key}) && b.states[key] == plan.StateUp {
+	if goes(serverID{service: s.id}) && b.states[s.id] == plan.StateUp {
 		b.tellQuorum(s, false)
 	}
 }

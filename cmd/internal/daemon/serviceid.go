@@ -19,7 +19,7 @@ func identity(v *conf.VirtualServer) serviceID {
 	if v.Group != "" {
 		return serviceID{Key: ipvs.Key{Protocol: protocols[v.Protocol]}, group: v.Group}
 	}
-	return serviceID{Key: serviceKeys(v)[0]}
+	return serviceID{Key: serviceKey(v, conf.Service{Address: v.Address, FWMark: v.FWMark, IPv6: v.IPv6})}
 }
 
 // String is the service as status shows it: "tcp 10.9.0.100:80", "fwmark 7 inet", "group web tcp".
@@ -38,10 +38,14 @@ func serviceKeys(v *conf.VirtualServer) []ipvs.Key {
 	services := v.Services()
 	keys := make([]ipvs.Key, len(services))
 	for i, s := range services {
-		keys[i] = ipvs.MarkKey(s.FWMark, s.IPv6)
-		if s.FWMark == 0 {
-			keys[i] = ipvs.AddressKey(protocols[v.Protocol], s.Address)
-		}
+		keys[i] = serviceKey(v, s)
 	}
 	return keys
+}
+
+func serviceKey(v *conf.VirtualServer, s conf.Service) ipvs.Key {
+	if s.FWMark != 0 {
+		return ipvs.MarkKey(s.FWMark, s.IPv6)
+	}
+	return ipvs.AddressKey(protocols[v.Protocol], s.Address)
 }

@@ -49,10 +49,13 @@ type shared struct {
 	now      names
 }
 
-func newShared(running names, statuses map[string]run.Status) *shared {
+// newShared names checks while others run. Those that will be asked for ask something that is touched.
+func newShared(running names, touched map[string]bool, statuses map[string]run.Status) *shared {
 	s := &shared{statuses: statuses, running: running, by: map[variant][]string{}, now: names{}}
 	for name, v := range running {
-		s.by[v] = append(s.by[v], name)
+		if touched[v.key] {
+			s.by[v] = append(s.by[v], name)
+		}
 	}
 	for _, list := range s.by {
 		slices.SortFunc(list, func(a, b string) int {
@@ -88,7 +91,7 @@ func (s *shared) add(r *request) {
 
 // all names the checks that were asked for, and returns them. Those that several servers share say so in the log.
 func (s *shared) all() []run.Job {
-	fresh := map[variant]map[healthcheck.Verdict]string{}
+	fresh := map[beginning]string{}
 	for _, find := range []func(*request) string{s.same, s.changed, func(r *request) string { return s.begin(r, fresh) }} {
 		for _, r := range s.asked {
 			if *r.name != "" {
@@ -171,22 +174,26 @@ func (s *shared) changed(r *request) string {
 	return ""
 }
 
+// beginning is a new check, and what it begins with.
+type beginning struct {
+	variant
+	inherit healthcheck.Verdict
+}
+
 // begin returns the name of a new check, or of one that just came to be what it is.
-func (s *shared) begin(r *request, fresh map[variant]map[healthcheck.Verdict]string) string {
+func (s *shared) begin(r *request, fresh map[beginning]string) string {
 	if n := s.others(r); n != "" {
 		return n
 	}
-	if n := fresh[r.variant][r.job.Inherit]; n != "" {
+	begun := beginning{r.variant, r.job.Inherit}
+	if n := fresh[begun]; n != "" {
 		return n
 	}
 	name := r.key
 	for n := 2; s.used(name); n++ {
 		name = r.key + " #" + strconv.Itoa(n)
 	}
-	if fresh[r.variant] == nil {
-		fresh[r.variant] = map[healthcheck.Verdict]string{}
-	}
-	fresh[r.variant][r.job.Inherit] = name
+	fresh[begun] = name
 	return name
 }
 

@@ -212,7 +212,7 @@ func TestAlphaStartsDown(t *testing.T) {
 }
 
 func TestSharedLogFields(t *testing.T) {
-	s := newShared(nil, nil)
+	s := newShared(nil, nil, nil)
 	named := make([]string, 3)
 	job := run.Job{Key: "x", Fields: []zap.Field{zap.String("check", "x")}}
 	failing := job

@@ -290,13 +290,13 @@ func (b *balancer) Moved() {
 	}
 	switch {
 	case suspended:
-		if err := b.configure(b.servers, b.verdicts(b.checks.Snapshot())); err != nil {
+		if err := b.configure(b.servers, nil); err != nil {
 			b.log.Error("checks could not be suspended or resumed", zap.NamedError("err", err))
 		}
 	case standby:
 		for i := range b.services {
 			b.services[i].standby = b.places.standby(b.services[i].conf)
 		}
-		b.apply(b.checks.Snapshot(), reconcile.Status{})
+		b.apply(b.look(), reconcile.Status{})
 	}
 }
