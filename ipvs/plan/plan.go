@@ -184,7 +184,7 @@ func (p *planner) service(s *Service) ServiceState {
 	if s.Standby {
 		table = ipvs.Table{}
 	}
-	var pool []ipvs.Destination
+	pool := make([]ipvs.Destination, 0, len(s.Servers))
 	for i := range s.Servers {
 		r := &s.Servers[i]
 		now := ServerState{Address: r.Address, Kept: live(i) && r.Health == Down}
@@ -200,6 +200,10 @@ func (p *planner) service(s *Service) ServiceState {
 	for _, k := range s.keys() {
 		one := s.Service
 		one.Key = k
+		if before, same := p.asBefore(s, one, pool, st.State); same {
+			table[k] = before
+			continue
+		}
 		fill(table, one, pool)
 		s.addSorry(table, k, st.State)
 		p.leave(s, k, &st)
@@ -209,6 +213,26 @@ func (p *planner) service(s *Service) ServiceState {
 
 // keys are all services of the table that s stands for.
 func (s *Service) keys() []ipvs.Key { return append([]ipvs.Key{s.Key}, s.More...) }
+
+// asBefore returns the pool of a service in the plan before this one, and whether it is just what is to be in this one:
+// of many services few change at a time. A table is not changed when it is made, so they may share it.
+func (p *planner) asBefore(s *Service, one ipvs.Service, pool []ipvs.Destination, state State) (ipvs.Pool, bool) {
+	before, there := p.in.Before.table[one.Key]
+	if !there || before.Service != one.Normal() || len(before.Destinations) != len(pool) {
+		return before, false
+	}
+	for _, d := range pool {
+		d.Address = At(d.Address, one.Key)
+		if old, ok := before.Destinations[d.Address]; !ok || old != d {
+			return before, false
+		}
+	}
+	if s.Sorry == nil {
+		return before, true
+	}
+	_, taken := before.Destinations[At(s.Sorry.Address, one.Key)]
+	return before, !s.Sorry.enters(state, taken)
+}
 
 // fill adds a service with its servers.
 func fill(table ipvs.Table, s ipvs.Service, pool []ipvs.Destination) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -357,6 +358,45 @@ func TestGroupRamp(t *testing.T) {
 					t.Errorf("%s: %s has weight %d, want %d", k, a, d.Weight, want)
 				}
 			}
+		}
+	}
+}
+
+// TestPlanKeepsPools: what nothing has changed is not made anew, and a plan never writes to what it shares with the one
+// before.
+func TestPlanKeepsPools(t *testing.T) {
+	service := func(port uint16) plan.Service {
+		return plan.Service{
+			Service: ipvs.Service{Key: ipvs.AddressKey(ipvs.TCP, netip.AddrPortFrom(netip.MustParseAddr("10.9.0.100"), port)), Scheduler: "wlc"},
+			Servers: []plan.Server{{Address: netip.MustParseAddrPort("10.9.1.1:80"), Weight: 1}, {Address: netip.MustParseAddrPort("10.9.1.2:80"), Weight: 1}},
+			Sorry:   &plan.Sorry{Address: netip.MustParseAddrPort("10.9.1.9:80")},
+		}
+	}
+	in := plan.Input{Services: []plan.Service{service(80), service(81)}, Now: time.Unix(1000, 0)}
+	before := plan.Desired(in)
+	shared := func(a, b ipvs.Table, i int) bool {
+		k := in.Services[i].Key
+		return reflect.ValueOf(a[k].Destinations).Pointer() == reflect.ValueOf(b[k].Destinations).Pointer()
+	}
+	for _, change := range []func(s *plan.Service){
+		func(s *plan.Service) { s.Scheduler = "rr" },
+		func(s *plan.Service) { s.Servers[0].Weight = 2 },
+		func(s *plan.Service) { s.Servers = s.Servers[:1] },
+		func(s *plan.Service) { s.Quorum = 3 },
+		func(s *plan.Service) { s.Sorry.Inhibit = true },
+		func(s *plan.Service) { s.Servers[0].Drain = &plan.Drain{} },
+		func(s *plan.Service) { s.Standby = true },
+	} {
+		text := before.Table.String()
+		in.Services = []plan.Service{service(80), service(81)}
+		change(&in.Services[1])
+		in.Before = before.After
+		after := plan.Desired(in)
+		if !shared(before.Table, after.Table, 0) || before.Table.String() != text {
+			t.Errorf("the first service was made anew, or the table before was changed:\n%s", before.Table)
+		}
+		if after.Table.Equal(before.Table) {
+			t.Errorf("the second service did not change:\n%s", after.Table)
 		}
 	}
 }

@@ -37,11 +37,16 @@ func (s *Service) addSorry(table ipvs.Table, k ipvs.Key, state State) {
 		return
 	}
 	d := ipvs.Destination{Address: At(s.Sorry.Address, k), Method: s.Sorry.Method, Tunnel: s.Sorry.Tunnel}
-	switch _, there := table[k].Destinations[d.Address]; {
-	case state == StateSorry:
-		d.Weight = 1
-	case !s.Sorry.Inhibit || there:
+	if _, there := table[k].Destinations[d.Address]; !s.Sorry.enters(state, there) {
 		return
 	}
+	if state == StateSorry {
+		d.Weight = 1
+	}
 	table.AddDestination(k, d)
+}
+
+// enters reports whether the sorry server gets an entry of its own in a pool; taken: a real server has it.
+func (s *Sorry) enters(state State, taken bool) bool {
+	return state == StateSorry || s.Inhibit && !taken
 }
