@@ -50,8 +50,8 @@ var checkKinds = []checkKind{
 // checked reports whether a table says anything about checks, be it wrong.
 func checked(v *values) bool {
 	for _, entry := range v.it.keys {
-		for _, kind := range checkKinds {
-			if entry.name == kind.name {
+		for i := range checkKinds {
+			if entry.name == checkKinds[i].name {
 				return true
 			}
 		}
@@ -62,45 +62,46 @@ func checked(v *values) bool {
 	return false
 }
 
-// checks returns what a table of a check means: one check, or one for each host. A
+// checks adds what a table of a check means: one check, or one for each host. A
 // key comes from the check itself, else from the real server, else from the virtual
 // server.
-func (b *builder) checks(kind checkKind, c, r, v *values, rs *RealServer) []Check {
-	k := Check{Kind: kind.name, Target: rs.Address, Alpha: get[bool](inherit("alpha", c, r, v), "alpha")}
+func (b *builder) checks(kind *checkKind, c, r, v *values, rs *RealServer) {
+	n := len(rs.Checks)
+	rs.Checks = append(rs.Checks, Check{Kind: kind.name, Target: rs.Address, Alpha: get[bool](inherit("alpha", c, r, v), "alpha")})
+	k := &rs.Checks[n]
 	k.LogAllFailures = b.config.Global.LogAllFailures
 	if c.has("log_all_failures") {
 		k.LogAllFailures = get[bool](c, "log_all_failures")
 	}
-	timing(kind, c, r, v, &k)
+	timing(kind, c, r, v, k)
 	if kind.tcp {
-		b.path(c, r, v, rs, &k)
+		b.path(c, r, v, rs, k)
 	}
 	if kind.settle != nil {
-		kind.settle(b, c, r, v, &k)
+		kind.settle(b, c, r, v, k)
 	}
 	if kind.reach == toNothing {
 		k.Target = netip.AddrPort{}
-		return []Check{k}
+		return
 	}
 	var hosts []*values
 	if c.block.find("host") != nil {
 		hosts = get[[]*values](c, "host")
 	}
 	if len(hosts) == 0 {
-		b.endpoints(kind, &k, r, c)
-		return []Check{k}
+		b.endpoints(kind, k, r, c)
+		return
 	}
-	var all []Check
+	one := *k
+	rs.Checks = rs.Checks[:n]
 	for _, h := range hosts {
-		one := k
-		b.endpoints(kind, &one, r, h, c)
-		all = append(all, one)
+		rs.Checks = append(rs.Checks, one)
+		b.endpoints(kind, &rs.Checks[len(rs.Checks)-1], r, h, c)
 	}
-	return all
 }
 
 // timing settles when a check runs, and how many results decide.
-func timing(kind checkKind, c, r, v *values, k *Check) {
+func timing(kind *checkKind, c, r, v *values, k *Check) {
 	duration := func(name string) (time.Duration, bool) {
 		from := inherit(name, c, r, v)
 		return get[time.Duration](from, name), from.has(name)
@@ -138,7 +139,7 @@ func timing(kind checkKind, c, r, v *values, k *Check) {
 
 // endpoints settles where a check connects from and to. A key comes from the first
 // of the tables that has it; the last one is the check itself.
-func (b *builder) endpoints(kind checkKind, k *Check, r *values, tables ...*values) {
+func (b *builder) endpoints(kind *checkKind, k *Check, r *values, tables ...*values) {
 	of := func(name string) *values { return inherit(name, tables...) }
 	host, port := k.Target.Addr(), k.Target.Port()
 	if c := of("connect_ip"); c.has("connect_ip") {

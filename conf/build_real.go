@@ -11,9 +11,12 @@ import (
 func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 	first := make(map[netip.AddrPort]*values, len(reals))
 	weights, unchecked := 0, []*values(nil)
-	for _, r := range reals {
-		rs := b.realServer(v, r, vs)
-		vs.RealServers = append(vs.RealServers, rs)
+	if len(reals) > 0 {
+		vs.RealServers = make([]RealServer, len(reals)) // it may live long: not larger than it need be
+	}
+	for i, r := range reals {
+		rs := &vs.RealServers[i]
+		b.realServer(v, r, vs, rs)
 		weights += rs.Weight
 		if len(rs.Checks) == 0 && !checked(v) && !checked(r) {
 			unchecked = append(unchecked, r)
@@ -46,9 +49,9 @@ func (b *builder) realServers(v *values, reals []*values, vs *VirtualServer) {
 	}
 }
 
-// realServer returns a real_server with all defaults.
-func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
-	rs := RealServer{
+// realServer settles a real_server with all defaults.
+func (b *builder) realServer(v, r *values, vs *VirtualServer, rs *RealServer) {
+	*rs = RealServer{
 		Address:   get[netip.AddrPort](r, "address"),
 		Method:    vs.Method,
 		Tunnel:    vs.Tunnel,
@@ -66,9 +69,9 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 		own := get[forwarding](r, "lvs_method")
 		rs.Method, rs.Tunnel = own.Method, own.Tunnel
 	}
-	b.limits(r, &rs)
+	b.limits(r, rs)
 	if !r.has("address") {
-		return rs
+		return
 	}
 	rs.Address = b.reach(r, "address", "real_server.address", rs.Address, rs.Method, vs)
 	if slices.ContainsFunc(vs.Services(), func(s Service) bool { return s.Address.Addr() == rs.Address.Addr() }) {
@@ -78,10 +81,10 @@ func (b *builder) realServer(v, r *values, vs *VirtualServer) RealServer {
 	if !checked(r) {
 		from = v
 	}
-	for _, kind := range checkKinds {
+	for i := range checkKinds {
+		kind := &checkKinds[i]
 		for _, c := range get[[]*values](from, kind.name) {
-			rs.Checks = append(rs.Checks, b.checks(kind, c, r, v, &rs)...)
+			b.checks(kind, c, r, v, rs)
 		}
 	}
-	return rs
 }
