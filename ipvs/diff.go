@@ -136,8 +136,10 @@ func (d Destination) arguments() []string {
 // All operations that add capacity come before all that take it away ([Op.Removes]). So between any two of them a pool
 // that is usable in both tables has a usable destination.
 func Diff(have, want Table, owned func(Key) bool) []Op {
-	var build, remove []Op
-	for _, k := range changed(have, want, owned) {
+	keys := changed(have, want, owned)
+	build := make([]Op, 0, additions(have, want, keys))
+	var remove, ops []Op
+	for _, k := range keys {
 		w, wanted := want[k]
 		h, exists := have[k]
 		switch {
@@ -149,7 +151,8 @@ func Diff(have, want Table, owned func(Key) bool) []Op {
 		case h.Service != w.Service:
 			build = append(build, Op{Kind: EditService, Service: w.Service})
 		}
-		for _, op := range diffDestinations(h, w) {
+		ops = diffDestinations(ops[:0], h, w)
+		for _, op := range ops {
 			if op.Removes() {
 				remove = append(remove, op)
 			} else {
@@ -158,6 +161,18 @@ func Diff(have, want Table, owned func(Key) bool) []Op {
 		}
 	}
 	return append(build, remove...)
+}
+
+// additions is how many services and destinations are to be added.
+func additions(have, want Table, keys []Key) (n int) {
+	for _, k := range keys {
+		h, exists := have[k]
+		if !exists {
+			n++
+		}
+		n += max(len(want[k].Destinations)-len(h.Destinations), 0)
+	}
+	return n
 }
 
 // changed lists in order the services that differ and may be touched; without changes it costs no sorting.
@@ -189,10 +204,9 @@ func samePool(a, b Pool) bool {
 	return true
 }
 
-// diffDestinations sorts by address, deletions behind edits: a server told to take no more connections comes before one cut off.
-func diffDestinations(have, want Pool) []Op {
+// diffDestinations appends to ops, which is empty, and sorts by address, deletions behind edits: a server told to take no more connections comes before one cut off.
+func diffDestinations(ops []Op, have, want Pool) []Op {
 	s := Service{Key: want.Service.Key}
-	var ops []Op
 	for addr, w := range want.Destinations {
 		switch h, ok := have.Destinations[addr]; {
 		case !ok:

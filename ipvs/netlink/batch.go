@@ -111,22 +111,9 @@ func (b *batcher) apply(ops []ipvs.Op) []error {
 
 // send makes one batch and fills in its errors. The error it returns is one of the connection.
 func (b *batcher) send(ops []ipvs.Op, errs []error) error {
-	msgs := make([]netlink.Message, 0, len(ops))
-	index := make([]int, 0, len(ops)) // of msgs in ops
+	msgs := make([]netlink.Message, len(ops))
 	for i, op := range ops {
-		data, err := encode(op)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		msgs = append(msgs, netlink.Message{
-			Header: netlink.Header{Type: netlink.HeaderType(b.family), Flags: netlink.Request},
-			Data:   append([]byte{commands[op.Kind], genlVersion, 0, 0}, data...),
-		})
-		index = append(index, i)
-	}
-	if len(msgs) == 0 {
-		return nil
+		msgs[i] = netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(b.family), Flags: netlink.Request}, Data: encode(op)}
 	}
 	// The kernel works in order and answers what it refuses in any case: once the last one is answered, what it has said
 	// nothing of is done. An answer to each would take as long as the changes.
@@ -136,14 +123,14 @@ func (b *batcher) send(ops []ipvs.Op, errs []error) error {
 		msgs, err = b.c.SendMessages(msgs)
 	}
 	if err != nil {
-		for _, i := range index {
+		for i := range errs {
 			errs[i] = connError(err)
 		}
 		return connError(err)
 	}
 	waiting := make(map[uint32]int, len(msgs))
-	for j, m := range msgs {
-		waiting[m.Header.Sequence] = index[j]
+	for i := range msgs {
+		waiting[msgs[i].Header.Sequence] = i
 	}
 	return b.collect(waiting, msgs[len(msgs)-1].Header.Sequence, errs)
 }
@@ -185,79 +172,66 @@ func connError(err error) error {
 	return fmt.Errorf("talking to IPVS: %w", err)
 }
 
-// encode builds the attributes of a change.
-func encode(op ipvs.Op) ([]byte, error) {
-	ae := netlink.NewAttributeEncoder()
-	ae.Nested(attrService, func(n *netlink.AttributeEncoder) error {
-		encodeService(n, op.Service.Normal(), op.Kind == ipvs.AddService || op.Kind == ipvs.EditService)
-		return nil
-	})
+// encode builds a message: the header of generic netlink, and the attributes of a change.
+func encode(op ipvs.Op) []byte {
+	a := make(attributes, 4, 256) // longer than nearly all are
+	a[0], a[1] = commands[op.Kind], genlVersion
+	nest := a.begin(attrService)
+	encodeService(&a, op.Service.Normal(), op.Kind == ipvs.AddService || op.Kind == ipvs.EditService)
+	a.end(nest)
 	if op.OnDestination() {
-		ae.Nested(attrDest, func(n *netlink.AttributeEncoder) error {
-			encodeDestination(n, op.Destination, op.Kind != ipvs.DelDestination)
-			return nil
-		})
+		nest = a.begin(attrDest)
+		encodeDestination(&a, op.Destination, op.Kind != ipvs.DelDestination)
+		a.end(nest)
 	}
-	b, err := ae.Encode()
-	if err != nil {
-		return nil, fmt.Errorf("encoding an IPVS change: %w", err)
-	}
-	return b, nil
+	return a
 }
 
-func encodeService(n *netlink.AttributeEncoder, s ipvs.Service, whole bool) {
+func encodeService(a *attributes, s ipvs.Service, whole bool) {
 	family := uint16(unix.AF_INET)
 	if s.IPv6 {
 		family = unix.AF_INET6
 	}
-	n.Uint16(svcAF, family)
+	a.uint16(svcAF, family)
 	if s.FWMark != 0 {
-		n.Uint32(svcFWMark, s.FWMark)
+		a.uint32(svcFWMark, s.FWMark)
 	} else {
-		n.Uint16(svcProtocol, uint16(s.Protocol))
-		n.Bytes(svcAddr, s.Address.Addr().AsSlice())
-		bigEndian(n, svcPort, s.Address.Port())
+		a.uint16(svcProtocol, uint16(s.Protocol))
+		a.addr(svcAddr, s.Address.Addr())
+		a.port(svcPort, s.Address.Port())
 	}
 	if !whole {
 		return
 	}
 	c := toService(s)
-	n.String(svcScheduler, s.Scheduler)
-	n.String(svcEngine, s.Engine)           // left out it would be taken away, too; empty it is meant
-	n.Do(svcFlags, func() ([]byte, error) { // the flags, then the mask of those that are meant
-		b := make([]byte, 8)
-		binary.NativeEndian.PutUint32(b, uint32(c.Flags))
-		binary.NativeEndian.PutUint32(b[4:], ^uint32(0))
-		return b, nil
-	})
-	n.Uint32(svcTimeout, c.Timeout)
+	a.string(svcScheduler, s.Scheduler)
+	a.string(svcEngine, s.Engine) // left out it would be taken away, too; empty it is meant
+	// The flags, then the mask of those that are meant.
+	a.bytes(svcFlags, binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(nil, uint32(c.Flags)), ^uint32(0)))
+	a.uint32(svcTimeout, c.Timeout)
 	if s.IPv6 {
-		n.Uint32(svcNetmask, uint32(s.Granularity))
+		a.uint32(svcNetmask, uint32(s.Granularity))
 	} else {
-		n.Bytes(svcNetmask, c.Netmask.AsSlice())
+		a.bytes(svcNetmask, c.Netmask.AsSlice())
 	}
 }
 
-func encodeDestination(n *netlink.AttributeEncoder, d ipvs.Destination, whole bool) {
+func encodeDestination(a *attributes, d ipvs.Destination, whole bool) {
 	family := uint16(unix.AF_INET)
 	if d.Address.Addr().Is6() {
 		family = unix.AF_INET6
 	}
-	n.Uint16(destFamily, family)
-	n.Bytes(destAddr, d.Address.Addr().AsSlice())
-	bigEndian(n, destPort, d.Address.Port())
+	a.uint16(destFamily, family)
+	a.addr(destAddr, d.Address.Addr())
+	a.port(destPort, d.Address.Port())
 	if !whole {
 		return
 	}
-	n.Uint32(destMethod, uint32(d.Method))
-	n.Uint32(destWeight, uint32(d.Weight))
-	n.Uint32(destUpper, d.Upper)
-	n.Uint32(destLower, d.Lower)
-	n.Uint8(destTunType, uint8(d.Tunnel.Type))
-	bigEndian(n, destTunPort, d.Tunnel.Port)
-	n.Uint16(destTunFlags, uint16(d.Tunnel.Flags))
-}
-
-func bigEndian(n *netlink.AttributeEncoder, attr, v uint16) {
-	n.Bytes(attr, []byte{byte(v >> 8), byte(v)})
+	a.uint32(destMethod, uint32(d.Method))
+	a.uint32(destWeight, uint32(d.Weight))
+	a.uint32(destUpper, d.Upper)
+	a.uint32(destLower, d.Lower)
+	a.bytes(destTunType, []byte{uint8(d.Tunnel.Type)})
+	a.port(destTunPort, d.Tunnel.Port)
+	a.uint16(destTunFlags, uint16(d.Tunnel.Flags))
 }
