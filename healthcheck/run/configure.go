@@ -164,22 +164,25 @@ func (s *Scheduler) Now(keys []string) {
 }
 
 // Snapshot gives the status of every job by key.
-func (s *Scheduler) Snapshot() map[string]Status {
-	all := map[string]Status{}
-	s.Look(all)
-	return all
-}
+func (s *Scheduler) Snapshot() map[string]Status { return s.Look(nil) }
 
 // Look is Snapshot into a map that the caller has, in place of what is in it: of
-// thousands of jobs it is large.
-func (s *Scheduler) Look(all map[string]Status) {
+// thousands of jobs it is large. It may be nil, and is replaced by one that is large
+// enough.
+func (s *Scheduler) Look(all map[string]Status) map[string]Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(all)
+	if len(all) < len(s.jobs)/2 {
+		all = nil // to grow step by step would take twice as much
+	}
+	if clear(all); all == nil {
+		all = make(map[string]Status, len(s.jobs))
+	}
 	now := time.Now()
 	for key, e := range s.jobs {
 		all[key] = e.status(now)
 	}
+	return all
 }
 
 // Stats are figures about the scheduler itself.

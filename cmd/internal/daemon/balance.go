@@ -21,7 +21,7 @@ import (
 // checkRunner is what the balancer needs of the check scheduler.
 type checkRunner interface {
 	Configure(jobs []run.Job, stays func(key string) bool) error
-	Look(all map[string]run.Status)
+	Look(all map[string]run.Status) map[string]run.Status
 }
 
 // tableKeeper is what the balancer needs of the IPVS reconciler.
@@ -93,7 +93,7 @@ type serverID struct {
 }
 
 func newBalancer(checks checkRunner, table tableKeeper, event func(line string), log *zap.Logger) *balancer {
-	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[serviceID]plan.State{}, wereUp: map[serviceID]bool{}, seen: map[string]run.Status{}, named: names{}, gentle: newGentle()}
+	return &balancer{checks: checks, table: table, event: event, log: log, local: newMachine(), states: map[serviceID]plan.State{}, wereUp: map[serviceID]bool{}, named: names{}, gentle: newGentle()}
 }
 
 // Found tells what the kernel has before the first Configure. A daemon that
@@ -163,7 +163,7 @@ func (b *balancer) HealthChanged() {
 
 // look returns what the checks say now, until it is called again. Called with mu held.
 func (b *balancer) look() map[string]run.Status {
-	b.checks.Look(b.seen)
+	b.seen = b.checks.Look(b.seen)
 	return b.seen
 }
 
@@ -239,8 +239,7 @@ type view struct {
 func (b *balancer) View() view {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	snapshot := map[string]run.Status{}
-	b.checks.Look(snapshot)
+	snapshot := b.checks.Look(nil)
 	return view{
 		services: slices.Clone(b.services), plan: b.plan(snapshot, reconcile.Status{}), checks: snapshot,
 		told: slices.Clone(b.overrides), since: b.memory, problem: b.problem,

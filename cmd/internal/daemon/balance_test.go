@@ -47,10 +47,7 @@ func (f *fakeChecks) Configure(jobs []run.Job, stays func(string) bool) error {
 	return f.err
 }
 
-func (f *fakeChecks) Look(all map[string]run.Status) {
-	clear(all)
-	maps.Copy(all, f.states)
-}
+func (f *fakeChecks) Look(map[string]run.Status) map[string]run.Status { return maps.Clone(f.states) }
 
 func (f *fakeChecks) set(t *testing.T, key string, healthy bool) {
 	t.Helper()

@@ -95,7 +95,7 @@ func regex(u conf.URL) httpcheck.Regex {
 
 // job makes the check of one server of one service. Its key does not say whose it
 // is: see share.
-func (m *machine) job(service serviceID, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
+func (m *machine) job(service string, server *conf.RealServer, c *conf.Check, inherit healthcheck.Verdict) (run.Job, error) {
 	key, checker, err := m.checker(c)
 	if err != nil {
 		return run.Job{}, fmt.Errorf("making the %s of %s in %s: %w", c.Kind, server.Address, service, err)
@@ -108,7 +108,7 @@ func (m *machine) job(service serviceID, server *conf.RealServer, c *conf.Check,
 		Limits:           healthcheck.Limits{Retry: c.Retry, Fall: c.Fall, Rise: c.Rise},
 		DelayBeforeRetry: c.DelayBeforeRetry, DelayIfRefused: c.DelayIfRefused, Warmup: c.Warmup, Inherit: inherit, LogFailures: c.LogAllFailures,
 		Fields: []zap.Field{
-			zap.String("service", service.String()), zap.Stringer("dest", server.Address), zap.String("check", c.Kind),
+			zap.String("service", service), zap.Stringer("dest", server.Address), zap.String("check", c.Kind),
 		},
 	}, nil
 }

@@ -53,7 +53,7 @@ func FuzzChecks(f *testing.F) {
 		r := &cfg.VirtualServers[0].RealServers[0]
 		m := exampleMachine()
 		for i := range r.Checks {
-			job, err := m.job(identity(&cfg.VirtualServers[0]), r, &r.Checks[i], healthcheck.Unknown)
+			job, err := m.job(identity(&cfg.VirtualServers[0]).String(), r, &r.Checks[i], healthcheck.Unknown)
 			if err != nil {
 				t.Fatalf("%s\nis taken, but: %v", file, err)
 			}

@@ -155,12 +155,12 @@ func (n *namedChecks) seen() (out []seenCheck) {
 		for i := range s.conf.RealServers {
 			r := &s.conf.RealServers[i]
 			for j, name := range s.keys[i] {
-				job, err := n.b.local.job(identity(s.conf), r, &r.Checks[j], healthcheck.Unknown)
+				job, err := n.b.local.job(s.id.String(), r, &r.Checks[j], healthcheck.Unknown)
 				if err != nil {
 					n.Fatal(err)
 				}
 				if !s.going(r.Address) {
-					out = append(out, seenCheck{serverID{identity(s.conf), r.Address}, variantOf(job), name, n.checks.states[name]})
+					out = append(out, seenCheck{serverID{identity(s.conf), r.Address}, variantOf(&job), name, n.checks.states[name]})
 				}
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -265,7 +264,7 @@ func (u unchecked) Configure(jobs []run.Job, _ func(string) bool) error {
 	return nil
 }
 
-func (u unchecked) Look(all map[string]run.Status) { maps.Copy(all, u) }
+func (u unchecked) Look(map[string]run.Status) map[string]run.Status { return u }
 
 // kept keeps the wanted table.
 type kept struct{ table ipvs.Table }

@@ -35,7 +35,15 @@ func (b *balancer) configure(configured []conf.VirtualServer, inherited map[serv
 	}
 	servers, gone := b.withGone(configured, m.old)
 	kept := m.keep(servers, gone)
-	m.checks = newShared(b.named, m.touched, m.snapshot)
+	n := 0
+	for i := range servers {
+		for j := range servers[i].RealServers {
+			if !kept[i] {
+				n += len(servers[i].RealServers[j].Checks)
+			}
+		}
+	}
+	m.checks = newShared(b.named, m.touched, m.snapshot, n)
 	services := make([]balancedService, len(servers))
 	for i := range servers {
 		v := &servers[i]
@@ -60,7 +68,11 @@ func (b *balancer) configure(configured []conf.VirtualServer, inherited map[serv
 	for name := range m.leaving {
 		delete(b.named, name)
 	}
-	maps.Copy(b.named, m.checks.now)
+	if len(b.named) == 0 {
+		b.named = m.checks.now
+	} else {
+		maps.Copy(b.named, m.checks.now)
+	}
 	left := b.services
 	b.servers, b.services = configured, services
 	b.tellGone(left)
@@ -174,6 +186,7 @@ func (m *remaking) service(v *conf.VirtualServer, gone map[netip.AddrPort]depart
 			was[old.conf.RealServers[i].Address] = i
 		}
 	}
+	text := s.id.String()
 	for i := range v.RealServers {
 		a := v.RealServers[i].Address
 		before, known := m.inherited[serverID{s.id, a}]
@@ -187,7 +200,7 @@ func (m *remaking) service(v *conf.VirtualServer, gone map[netip.AddrPort]depart
 		if known && before == healthcheck.Unknown && alpha(&v.RealServers[i]) {
 			before = healthcheck.Up // it is not new, and takes connections
 		}
-		if err := m.addChecks(&s, i, before, ran); err != nil {
+		if err := m.addChecks(&s, text, i, before, ran); err != nil {
 			return s, err
 		}
 	}
@@ -195,18 +208,18 @@ func (m *remaking) service(v *conf.VirtualServer, gone map[netip.AddrPort]depart
 }
 
 // addChecks asks for the checks of a server, or keeps its verdict where none are to run. before and ran are its verdict
-// and the names of its checks until now.
-func (m *remaking) addChecks(s *balancedService, i int, before healthcheck.Verdict, ran []string) error {
+// and the names of its checks until now, text is the service.
+func (m *remaking) addChecks(s *balancedService, text string, i int, before healthcheck.Verdict, ran []string) error {
 	r := &s.conf.RealServers[i]
 	s.keys[i] = make([]string, len(r.Checks))
 	for j := range r.Checks {
-		job, err := m.local.job(s.id, r, &r.Checks[j], before)
+		job, err := m.local.job(text, r, &r.Checks[j], before)
 		if err != nil {
 			return err
 		}
 		switch {
 		case s.held == nil:
-			m.checks.add(&request{job: job, server: before, before: ran, file: r.Checks[j].File, name: &s.keys[i][j]})
+			m.checks.add(job, request{server: before, before: ran, file: r.Checks[j].File, name: &s.keys[i][j]})
 		case job.Inherit != healthcheck.Unknown:
 			s.held[i] = job.Inherit
 		}

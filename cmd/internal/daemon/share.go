@@ -21,7 +21,7 @@ type variant struct {
 	limits          healthcheck.Limits
 }
 
-func variantOf(j run.Job) variant {
+func variantOf(j *run.Job) variant {
 	return variant{j.Key, j.Interval, j.Timeout, j.DelayBeforeRetry, j.DelayIfRefused, j.Limits}
 }
 
@@ -30,12 +30,12 @@ type names map[string]variant
 
 // request is one server's wish for a check.
 type request struct {
-	job run.Job
 	variant
-	before []string            // names of the checks that the server had in this service
-	server healthcheck.Verdict // of the server before; Unknown also for a new one
-	file   string              // that the check looks at
-	name   *string             // where the name goes
+	inherit healthcheck.Verdict // of the job
+	before  []string            // names of the checks that the server had in this service
+	server  healthcheck.Verdict // of the server before; Unknown also for a new one
+	file    string              // that the check looks at
+	name    *string             // where the name goes
 }
 
 // shared names the checks of all services. One that is as before goes on under its name wherever it now stands; of what
@@ -45,13 +45,17 @@ type shared struct {
 	statuses map[string]run.Status // of the checks that run
 	running  names
 	by       map[variant][]string // names under which a variant runs, those with results first
-	asked    []*request
+	asked    []request
+	jobs     []run.Job // that were asked for
 	now      names
 }
 
-// newShared names checks while others run. Those that will be asked for ask something that is touched.
-func newShared(running names, touched map[string]bool, statuses map[string]run.Status) *shared {
-	s := &shared{statuses: statuses, running: running, by: map[variant][]string{}, now: names{}}
+// newShared names up to n checks while others run. Those that will be asked for ask something that is touched.
+func newShared(running names, touched map[string]bool, statuses map[string]run.Status, n int) *shared {
+	s := &shared{
+		statuses: statuses, running: running, by: map[variant][]string{},
+		asked: make([]request, 0, n), jobs: make([]run.Job, 0, n), now: make(names, n),
+	}
 	for name, v := range running {
 		if touched[v.key] {
 			s.by[v] = append(s.by[v], name)
@@ -83,17 +87,18 @@ func (s *shared) verdict(name string) healthcheck.Verdict {
 	return healthcheck.Down
 }
 
-// add takes a request. It has its name after all.
-func (s *shared) add(r *request) {
-	r.variant = variantOf(r.job)
-	s.asked = append(s.asked, r)
+// add takes a request for a job. It has its name after all.
+func (s *shared) add(j run.Job, r request) {
+	r.variant, r.inherit = variantOf(&j), j.Inherit
+	s.asked, s.jobs = append(s.asked, r), append(s.jobs, j)
 }
 
 // all names the checks that were asked for, and returns them. Those that several servers share say so in the log.
 func (s *shared) all() []run.Job {
-	fresh := map[beginning]string{}
+	fresh := make(map[beginning]string, len(s.asked))
 	for _, find := range []func(*request) string{s.same, s.changed, func(r *request) string { return s.begin(r, fresh) }} {
-		for _, r := range s.asked {
+		for i := range s.asked {
+			r := &s.asked[i]
 			if *r.name != "" {
 				continue
 			}
@@ -102,18 +107,19 @@ func (s *shared) all() []run.Job {
 			}
 		}
 	}
-	var jobs []run.Job
-	at, users := map[string]int{}, []int{}
-	for _, r := range s.asked {
-		i, known := at[*r.name]
+	jobs := s.jobs[:0] // each is at its place or before it
+	at, users := make(map[string]int, len(s.asked)), make([]int, 0, len(s.asked))
+	for n := range s.asked {
+		name, job := *s.asked[n].name, s.jobs[n]
+		i, known := at[name]
 		if !known {
 			i = len(jobs)
-			at[*r.name] = i
-			r.job.Key = *r.name
-			jobs, users = append(jobs, r.job), append(users, 0)
+			at[name] = i
+			job.Key = name
+			jobs, users = append(jobs, job), append(users, 0)
 		}
 		users[i]++
-		jobs[i].LogFailures = jobs[i].LogFailures || r.job.LogFailures
+		jobs[i].LogFailures = jobs[i].LogFailures || job.LogFailures
 	}
 	for i, n := range users {
 		if n > 1 {
@@ -126,8 +132,8 @@ func (s *shared) all() []run.Job {
 // files returns the names of the checks that look at each file.
 func (s *shared) files() map[string][]string {
 	files := map[string][]string{}
-	for _, r := range s.asked {
-		if r.file != "" {
+	for i := range s.asked {
+		if r := &s.asked[i]; r.file != "" {
 			files[r.file] = append(files[r.file], *r.name)
 		}
 	}
@@ -153,7 +159,7 @@ func (s *shared) same(r *request) string {
 func (s *shared) others(r *request) string {
 	for _, n := range s.by[r.variant] {
 		v := s.verdict(n)
-		if s.rank(n) == 0 && (r.server == healthcheck.Unknown || r.server == v) || v == r.job.Inherit {
+		if s.rank(n) == 0 && (r.server == healthcheck.Unknown || r.server == v) || v == r.inherit {
 			return n
 		}
 	}
@@ -185,7 +191,7 @@ func (s *shared) begin(r *request, fresh map[beginning]string) string {
 	if n := s.others(r); n != "" {
 		return n
 	}
-	begun := beginning{r.variant, r.job.Inherit}
+	begun := beginning{r.variant, r.inherit}
 	if n := fresh[begun]; n != "" {
 		return n
 	}

@@ -212,13 +212,13 @@ func TestAlphaStartsDown(t *testing.T) {
 }
 
 func TestSharedLogFields(t *testing.T) {
-	s := newShared(nil, nil, nil)
+	s := newShared(nil, nil, nil, 2)
 	named := make([]string, 3)
 	job := run.Job{Key: "x", Fields: []zap.Field{zap.String("check", "x")}}
 	failing := job
 	failing.LogFailures = true
 	for i, j := range []run.Job{job, failing, {Key: "y"}} {
-		s.add(&request{job: j, name: &named[i]})
+		s.add(j, request{name: &named[i]})
 	}
 	jobs := s.all()
 	if len(jobs) != 2 || !jobs[0].LogFailures || len(jobs[1].Fields) != 0 ||
