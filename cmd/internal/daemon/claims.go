@@ -101,8 +101,9 @@ func (c *claims) Run(ctx context.Context) error {
 	}
 }
 
-// look asks once on every interface that has virtual IPv4 addresses of a MASTER. (IPv6
-// addresses are not answered for by hosts that have them on another interface.)
+// look asks once on every interface that has virtual IPv4 addresses of a MASTER. An IPv6
+// address must not be asked for like that: whoever has it, too, would answer to all
+// (RFC 4861 §7.2.4) and draw the neighbours to itself.
 func (c *claims) look(ctx context.Context) {
 	state := c.host()
 	if state == nil {
