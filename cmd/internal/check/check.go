@@ -195,6 +195,9 @@ func interfaces(cfg *conf.Config, state host.State) []string {
 		case !i.IPv6 && !link.Source4(nil).IsValid():
 			warn(i.Name, "interface %s has no IPv4 address; the instance stays in FAULT until it has one", i.Interface)
 		}
+		if len(i.Peers) > 0 && !slices.ContainsFunc(i.Peers, func(p conf.Peer) bool { return !onHost(state, p.Address) }) {
+			warn(i.Name, "unicast_peer lists addresses of this machine only; the instance stays in FAULT until there is another director")
+		}
 		if n := room(&i, link); n < len(i.VIPs) {
 			warn(i.Name, "the MTU of %d on %s leaves room for %d of its %d addresses in an advert; raise it, or move the others to virtual_ipaddress_excluded on all directors", link.MTU, i.Interface, n, len(i.VIPs))
 		}

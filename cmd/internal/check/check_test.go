@@ -22,6 +22,12 @@ func TestInterfaces(t *testing.T) {
 			{Prefix: netip.MustParsePrefix("fe80::1/64")},
 		}},
 	}}
+	peers := func(list ...string) (out []conf.Peer) {
+		for _, a := range list {
+			out = append(out, conf.Peer{Address: netip.MustParseAddr(a)})
+		}
+		return out
+	}
 	var many []string // 576 - 20 - 8 bytes hold 137, those of IPv6 32
 	for a := netip.MustParseAddr("10.8.1.0"); len(many) < 138; a = a.Next() {
 		many = append(many, a.String()+"/32")
@@ -48,6 +54,8 @@ func TestInterfaces(t *testing.T) {
 		"no source":       {conf.Instance{Interface: "eth0", Source: netip.MustParseAddr("10.9.0.2")}, "source address 10.9.0.2 is on no interface here"},
 		"own prefix":      {conf.Instance{Interface: "eth2", VIPs: vips("eth2", "10.8.0.1/24")}, "10.8.0.1 is on eth2 already as 10.8.0.1/24"},
 		"left, or held":   {conf.Instance{Interface: "eth2", VIPs: vips("eth2", "10.8.0.9/24", "10.8.0.100/32", "10.7.0.100/24")}, ""},
+		"own peers":       {conf.Instance{Interface: "eth0", Peers: peers("10.9.0.1", "10.8.0.1")}, "unicast_peer lists addresses of this machine only"},
+		"another peer":    {conf.Instance{Interface: "eth0", Peers: peers("10.9.0.1", "10.9.0.2")}, ""},
 		"MTU":             {conf.Instance{Interface: "eth2", Version: 3, VIPs: vips("eth2", many[:137]...)}, ""},
 		"low MTU":         {conf.Instance{Interface: "eth2", Version: 3, VIPs: vips("eth2", many...)}, "the MTU of 576 on eth2 leaves room for 137 of its 138 addresses in an advert"},
 		"low, version 2":  {conf.Instance{Interface: "eth2", Version: 2, VIPs: vips("eth2", many[:136]...)}, "the MTU of 576 on eth2 leaves room for 135 of its 136 addresses in an advert"},
