@@ -37,12 +37,16 @@ func Dial() (*nftables.Conn, error) {
 	return c, nil
 }
 
-// Support says so, by ErrUnsupported, when an error means that there is no nftables at all.
+// Support says so, by ErrUnsupported, when an error means that there is no nftables at all,
+// and what is missing when it means that vipd must not use it.
 func Support(err error) error {
 	for _, e := range []error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("%w: %w", ErrUnsupported, e)
 		}
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w (vipd needs CAP_NET_ADMIN: run it as root, or look at the CapabilityBoundingSet of its unit)", err)
 	}
 	return err
 }

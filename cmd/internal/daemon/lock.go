@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,7 +49,11 @@ func (l *stateLock) answer() {
 
 // lockStateDir makes the state directory and takes it for this process.
 func lockStateDir(dir string) (*stateLock, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	err := os.MkdirAll(dir, 0o755)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("making the state directory: %w: run vipd as root, or give it a --state-dir that it may make", err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("making the state directory: %w", err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "vipd.pid"), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC, 0o644)
