@@ -131,6 +131,9 @@ func (d *Daemon) instances(s *status.Status) {
 				s.Alarms = append(s.Alarms, strays(now.Links, &r, a.Dev, a.Address.Prefix)...)
 			}
 		}
+		if now := d.feed.State(); now != nil {
+			s.Alarms = append(s.Alarms, deaf(now.Links, &r, addresses[r.Name].Addresses)...)
+		}
 		d.paths(s, &i)
 		g := announced[r.Name]
 		i.Counters["announcements_sent"] = int64(g.Sent)

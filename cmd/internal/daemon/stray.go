@@ -37,3 +37,22 @@ func strays(links map[string]*host.Link, r *router.InstanceStatus, dev string, w
 	}
 	return out
 }
+
+// deaf tells of addresses of a MASTER on interfaces that are down: they are in the
+// kernel, and nobody reaches them.
+func deaf(links map[string]*host.Link, r *router.InstanceStatus, addrs []host.AddressStatus) []string {
+	if r.Status.State != vrrp.Master {
+		return nil
+	}
+	on := map[string]int{}
+	for _, a := range addrs {
+		if l := links[a.Dev]; a.Present && l != nil && !l.Running && !l.Loopback {
+			on[a.Dev]++
+		}
+	}
+	var out []string
+	for _, dev := range slices.Sorted(maps.Keys(on)) {
+		out = append(out, fmt.Sprintf("%s: %s is down or without carrier, and nobody reaches the %d addresses on it; with track_interface that is a fault, and another director has them", r.Name, dev, on[dev]))
+	}
+	return out
+}

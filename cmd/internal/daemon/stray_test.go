@@ -48,3 +48,33 @@ func TestStrays(t *testing.T) {
 		})
 	}
 }
+
+// TestDeaf: addresses on an interface that is down are told of while their instance is
+// MASTER, once for each interface.
+func TestDeaf(t *testing.T) {
+	links := map[string]*host.Link{
+		"eth0": {Running: true}, "eth1": {}, "lo": {Loopback: true},
+	}
+	on := func(present bool, devs ...string) (out []host.AddressStatus) {
+		for _, d := range devs {
+			out = append(out, host.AddressStatus{Dev: d, Present: present})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		state vrrp.State
+		addrs []host.AddressStatus
+		want  string
+	}{
+		"up":         {vrrp.Master, on(true, "eth0", "lo", "gone"), ""},
+		"down":       {vrrp.Master, on(true, "eth0", "eth1", "eth1"), "VI_1: eth1 is down or without carrier, and nobody reaches the 2 addresses on it"},
+		"not there":  {vrrp.Master, on(false, "eth1"), ""},
+		"not MASTER": {vrrp.Backup, on(true, "eth1"), ""},
+	} {
+		r := router.InstanceStatus{Name: "VI_1", Status: vrrp.Status{State: c.state}}
+		got := deaf(links, &r, c.addrs)
+		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
