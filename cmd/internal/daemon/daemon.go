@@ -129,6 +129,7 @@ func Run(ctx context.Context, opts Options, hup <-chan os.Signal, hurry <-chan s
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	useHugePages(cfg.Global, hugepages.Use, log)
 	hook(ctx, "startup_script", cfg.Global, cfg.Global.Startup, log)
+	rivals(os.DirFS("/"), log)
 	d := &Daemon{opts: opts, log: log, started: time.Now(), reloader: newReloader(), config: configState{files: files}}
 	defer d.close()
 	if err := d.open(); err != nil {
