@@ -39,8 +39,11 @@ type Command struct {
 	Secure bool
 	// Expired is called when the time is up, before the program is ended, and
 	// again after each further Timeout that even a killed program (one that
-	// hangs in the kernel) is still there. It must not block. May be nil.
+	// hangs in the kernel), or its file system, which does not answer, is still
+	// waited for. It must not block. May be nil.
 	Expired func()
+
+	secure func(program string, uid uint32) error // nil: Secure
 }
 
 // Outcome tells how a run ended.
@@ -92,15 +95,9 @@ func Run(ctx context.Context, c Command) Outcome {
 		out.Stopped, out.Err = true, ctx.Err()
 		return out
 	}
-	if c.Secure {
-		uid := uint32(os.Geteuid())
-		if c.User != nil {
-			uid = c.User.UID
-		}
-		if err := Secure(c.Argv[0], uid); err != nil {
-			out.Err = err
-			return out
-		}
+	if err := c.permitted(ctx, &out); err != nil {
+		out.Duration, out.Err = time.Since(out.Started), err
+		return out
 	}
 	var tail tail
 	cmd := c.prepare(&tail, c.Argv...)
@@ -140,6 +137,46 @@ func Run(ctx context.Context, c Command) Outcome {
 	}
 	out.Output = tail.lastLine()
 	return out
+}
+
+// permitted looks who could change the program, where that is wanted. The answer of a dead file server is waited for as
+// a program that hangs in the kernel is: its time passes, and the end of ctx ends it.
+func (c *Command) permitted(ctx context.Context, out *Outcome) error {
+	if !c.Secure {
+		return nil
+	}
+	look, uid := c.secure, uint32(os.Geteuid())
+	if look == nil {
+		look = Secure
+	}
+	if c.User != nil {
+		uid = c.User.UID
+	}
+	done := make(chan error, 1)
+	go func() { done <- look(c.Argv[0], uid) }()
+	var expired <-chan time.Time
+	if c.Timeout > 0 {
+		again := time.NewTicker(c.Timeout)
+		defer again.Stop()
+		expired = again.C
+	}
+	for {
+		select {
+		case err := <-done:
+			if err == nil && out.TimedOut {
+				err = fmt.Errorf("timeout after %v: the file system of %s did not answer", c.Timeout, c.Argv[0])
+			}
+			return err
+		case <-ctx.Done():
+			out.Stopped = true
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		case <-expired:
+			out.TimedOut = true
+			if c.Expired != nil {
+				c.Expired()
+			}
+		}
+	}
 }
 
 // unlimited takes the limit of real-time computing from a child: it is meant for a

@@ -180,3 +180,34 @@ func TestScriptWithoutInterpreterLine(t *testing.T) {
 		t.Errorf("a broken program: %s, want a failure", out)
 	}
 }
+
+// TestFileSystemHangs: while nobody can say who may change the program its time passes all the same, again and again, and
+// it is not run when the answer comes too late; the end of the context ends the wait.
+func TestFileSystemHangs(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "ran")
+	answer := make(chan error)
+	c := sh("echo >"+mark, 20*time.Millisecond)
+	c.Secure, c.secure = true, func(string, uint32) error { return <-answer }
+	expired := 0
+	c.Expired = func() {
+		if expired++; expired == 3 {
+			close(answer)
+		}
+	}
+	out := Run(t.Context(), c)
+	if _, err := os.Stat(mark); err == nil || !out.TimedOut || out.OK() || expired < 3 || !strings.Contains(out.String(), "did not answer") {
+		t.Errorf("expired %d times, then %+v; it was run: %v", expired, out, err == nil)
+	}
+	answer = make(chan error)
+	defer close(answer)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	c.Expired = nil
+	if out = Run(ctx, c); !out.Stopped || out.OK() || out.Duration > time.Second {
+		t.Errorf("at the end of the context: %+v", out)
+	}
+	c.Timeout, c.secure = 10*time.Second, func(string, uint32) error { return nil }
+	if out = Run(t.Context(), c); !out.OK() {
+		t.Errorf("with an answer: %+v", out)
+	}
+}
