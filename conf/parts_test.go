@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -176,5 +177,24 @@ func TestLoaderSaysOnce(t *testing.T) {
 	}
 	if w := load(fmt.Sprintf(smallServer, 1) + fmt.Sprintf(mailed, 2)); len(w) != 1 || w[0].Path != "virtual_server[1].smtp_alert" {
 		t.Errorf("%v", w)
+	}
+}
+
+// TestLoaderLetsGoOfFiles: a virtual server that outlives the file it was read from keeps none of its text; the TOML
+// library copies what it decodes.
+func TestLoaderLetsGoOfFiles(t *testing.T) {
+	var l Loader
+	text := "[[virtual_server]]\naddress = \"203.0.113.1:80\"\nlvs_sched = \"rr\"\nname = \"web\"\nTCP_CHECK = {}\nreal_server = [{ address = \"10.0.0.21\" }]\n"
+	vs := sameAsWhole(t, &l, fstest.MapFS{"vipd.toml": {Data: []byte(text)}}, "vipd.toml").VirtualServers[0]
+	for file := range l.last.servers { // it is the text of the file
+		from := uintptr(unsafe.Pointer(unsafe.StringData(file)))
+		for _, s := range []string{vs.Name, vs.Scheduler, vs.RealServers[0].Checks[0].Kind} {
+			if at := uintptr(unsafe.Pointer(unsafe.StringData(s))); at >= from && at < from+uintptr(len(file)) {
+				t.Errorf("%q is a part of the file", s)
+			}
+		}
+	}
+	if len(l.last.servers) != 1 || vs.Name != "web" || vs.Scheduler != "rr" {
+		t.Errorf("%+v", vs)
 	}
 }
