@@ -106,13 +106,17 @@ func (k *control) daemons() (out []ipvs.Daemon, err error) {
 	return out, nil
 }
 
-// controlled runs a request.
+// controlled runs a request. When IPVS has gone the error is [ipvs.ErrAbsent]: loaded again, its family has another number.
 func (c *Conn) controlled(f func(*control) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := f(c.control)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.broken = errTimeout // what is answered late must not answer the next request
+	case errors.Is(err, unix.ENOENT): // IPVS itself never says so
+		err = fmt.Errorf("%w: %w", ipvs.ErrAbsent, err)
+		c.broken = err
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package netlink_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -278,6 +279,28 @@ func TestModuleUnloaded(t *testing.T) {
 	must(t, k.Apply([]ipvs.Op{add}))
 	must(t, k.Apply([]ipvs.Op{{Kind: ipvs.DelService, Service: s}, {Kind: ipvs.AddService, Service: s}}))
 	ipvsadm(t, "-C")
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+	// What asks for no table heals, too: the daemons and facts have a Kernel of their own.
+	for name, ask := range map[string]func() error{
+		"daemons": func() error { _, err := k.Daemons(); return err },
+		"facts":   func() error { _, _, err := k.Facts(); return err },
+	} {
+		if err := ask(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		unload()
+		if err = ask(); err == nil {
+			continue // loaded again by that already
+		}
+		if !errors.Is(err, ipvs.ErrAbsent) {
+			t.Errorf("%s without the module: %v", name, err)
+		}
+		if err = ask(); err != nil {
+			t.Errorf("%s with the module loaded again: %v", name, err)
+		}
+	}
 	if err := k.Close(); err != nil {
 		t.Error(err)
 	}
