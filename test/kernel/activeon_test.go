@@ -70,28 +70,14 @@ func TestActiveOnMasterGroup(t *testing.T) {
 		{"d1 is stopped", func() { vipd[0].Stop(15 * time.Second) }, 1},
 		{"d1 is started", func() { vipd[0].Again() }, 0},
 	} {
-		var clients []*lab.Steady
-		for range 4 {
-			clients = append(clients, s.cl.Steady(at(lastVIP(), activePort), time.Millisecond, 40*time.Millisecond))
-		}
+		clients := s.hammer(at(lastVIP(), activePort))
 		seen := s.cl.Capture()
 		time.Sleep(100 * time.Millisecond)
 		began := time.Now()
 		step.do()
 		s.WaitOwner(lastVIP(), 15*time.Second, s.d[step.owner].Name)
 		time.Sleep(300 * time.Millisecond)
-		all, answered, refused := 0, 0, 0
-		for _, c := range clients {
-			for _, a := range c.Stop() {
-				all++
-				if a.Err == nil {
-					answered++
-				}
-				if errors.Is(a.Err, syscall.ECONNREFUSED) {
-					refused++
-				}
-			}
-		}
+		all, answered, refused := clients()
 		first := lab.Filter(seen.GARPs(lastVIP()), func(g lab.ARP) bool { return g.At.After(began) })
 		seen.Close()
 		when := "nobody announced the address"
@@ -104,5 +90,28 @@ func TestActiveOnMasterGroup(t *testing.T) {
 			t.Errorf("%s: %d of %d connections were refused, %d answered", step.name, refused, all, answered)
 		}
 		at1(step.owner)
+	}
+}
+
+// hammer has four clients try to connect every few milliseconds. The result ends them, and tells how often they tried, were
+// answered and were refused.
+func (s *site) hammer(to netip.AddrPort) func() (all, answered, refused int) {
+	var clients []*lab.Steady
+	for range 4 {
+		clients = append(clients, s.cl.Steady(to, time.Millisecond, 40*time.Millisecond))
+	}
+	return func() (all, answered, refused int) {
+		for _, c := range clients {
+			for _, a := range c.Stop() {
+				all++
+				if a.Err == nil {
+					answered++
+				}
+				if errors.Is(a.Err, syscall.ECONNREFUSED) {
+					refused++
+				}
+			}
+		}
+		return all, answered, refused
 	}
 }

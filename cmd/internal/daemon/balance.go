@@ -50,6 +50,7 @@ type balancer struct {
 	wereUp   map[serviceID]bool       // services that a crashed daemon had UP
 	seen     map[string]run.Status    // of the checks, when they were last looked at
 	named    names                    // the checks that run
+	wanted   ipvs.Table               // as last handed on; nil before the first Configure
 	gentle
 	ended   bool // Omega was called: nothing is acted on any more
 	tellNew bool // a new server is an event, too
@@ -180,6 +181,7 @@ func (b *balancer) apply(snapshot map[string]run.Status, found reconcile.Status)
 	out := b.plan(snapshot, found)
 	b.remember(out)
 	b.nudge()
+	b.wanted = out.Table
 	b.table.Set(out.Table)
 	b.tellServers(snapshot)
 	states := make(map[serviceID]plan.State, len(out.Services))

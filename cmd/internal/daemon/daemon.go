@@ -314,9 +314,11 @@ func (d *Daemon) apply(work context.Context, cfg *conf.Config) error {
 	}
 	d.engine.Configure(garpInstances(cfg), garpGroups(cfg))
 	d.router.Delay(linkDelays(cfg))
+	d.balance.Ahead(work, cfg.VirtualServers, d.table.Settle)
 	// The router first: an instance that goes sends its priority 0 before its
 	// addresses are removed.
 	if err := d.manager.Reconfigure(sets, func() error { return d.router.Apply(work, routerInstances(cfg)) }); err != nil {
+		d.balance.Stay()
 		return err
 	}
 	d.observer.Left()
