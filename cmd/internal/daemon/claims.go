@@ -96,18 +96,22 @@ func (c *claims) Run(ctx context.Context) error {
 			continue
 		case <-timer.C:
 		}
-		c.look(ctx)
-		timer.Reset(claimEvery)
+		if c.look(ctx) {
+			timer.Reset(claimEvery)
+		} // else Master tells when it is needed again
 	}
 }
 
-// look asks once on every interface that has virtual IPv4 addresses of a MASTER. An IPv6
-// address must not be asked for like that: whoever has it, too, would answer to all
-// (RFC 4861 §7.2.4) and draw the neighbours to itself.
-func (c *claims) look(ctx context.Context) {
+// look asks once on every interface that has virtual IPv4 addresses of a MASTER, and
+// reports whether an instance is one. An IPv6 address must not be asked for like that:
+// whoever has it, too, would answer to all (RFC 4861 §7.2.4) and draw the neighbours to
+// itself.
+func (c *claims) look(ctx context.Context) bool {
+	owners, masters := c.owners()
+	c.forget(func(k claimed) bool { return owners[k.dev][k.address] != k.instance })
 	state := c.host()
-	if state == nil {
-		return
+	if state == nil || !masters {
+		return masters
 	}
 	ours := map[[6]byte]bool{}
 	for _, l := range state.Links {
@@ -115,10 +119,7 @@ func (c *claims) look(ctx context.Context) {
 	}
 	rare := c.times > 0 && c.times%claimRare == 0
 	c.times++
-	owners := c.owners()
-	c.forget(func(k claimed) bool { return owners[k.dev][k.address] != k.instance })
 	var all sync.WaitGroup
-	defer all.Wait()
 	for dev, of := range owners {
 		l := state.Link(dev)
 		if l == nil || l.Loopback || l.NoARP || !l.Running || l.MAC == ([6]byte{}) {
@@ -139,6 +140,8 @@ func (c *claims) look(ctx context.Context) {
 			c.tell(heard)
 		})
 	}
+	all.Wait()
+	return true
 }
 
 // ask asks for addresses on a link; what was known of them counts no more.
@@ -157,13 +160,19 @@ func (c *claims) ask(ctx context.Context, l *host.Link, addrs []netip.Addr) []so
 	return heard
 }
 
-// owners are the IPv4 addresses that instances hold as MASTER, by interface.
-func (c *claims) owners() map[string]map[netip.Addr]string {
+// owners are the IPv4 addresses that instances hold as MASTER, by interface; masters
+// tells whether there is any.
+func (c *claims) owners() (owners map[string]map[netip.Addr]string, masters bool) {
 	master := map[string]bool{}
 	for _, r := range c.router.Status() {
-		master[r.Name] = r.Status.State == vrrp.Master
+		if r.Status.State == vrrp.Master {
+			master[r.Name] = true
+		}
 	}
-	owners := map[string]map[netip.Addr]string{}
+	owners = map[string]map[netip.Addr]string{}
+	if len(master) == 0 {
+		return owners, false
+	}
 	for _, i := range c.manager.Status() {
 		for _, a := range i.Addresses {
 			if !master[i.Instance] || !a.Present || !a.Address.Prefix.Addr().Is4() {
@@ -175,7 +184,7 @@ func (c *claims) owners() map[string]map[netip.Addr]string {
 			owners[a.Dev][a.Address.Prefix.Addr()] = i.Instance
 		}
 	}
-	return owners
+	return owners, true
 }
 
 // batch is which of the addresses are asked for this time.

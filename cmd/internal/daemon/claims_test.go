@@ -22,18 +22,20 @@ import (
 // claimSite is a director whose instance A has addresses on eth0, and a network on which
 // others may have them, too.
 type claimSite struct {
-	mu     sync.Mutex
-	state  vrrp.State
-	addrs  []host.AddressStatus
-	others map[netip.Addr]net.HardwareAddr
-	fail   error
-	asked  []netip.Addr
-	told   []string
+	mu       sync.Mutex
+	state    vrrp.State
+	addrs    []host.AddressStatus
+	others   map[netip.Addr]net.HardwareAddr
+	fail     error
+	asked    []netip.Addr
+	statuses int // times that Status was called
+	told     []string
 }
 
 func (s *claimSite) Status() []router.InstanceStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.statuses++
 	return []router.InstanceStatus{{Name: "A", Status: vrrp.Status{State: s.state}}}
 }
 
@@ -119,6 +121,23 @@ func TestClaims(t *testing.T) {
 		if s.asked != nil {
 			t.Errorf("a BACKUP asks for %v", s.asked)
 		}
+		s.change(func() { s.state, s.statuses = vrrp.Backup, 0 })
+		time.Sleep(100 * claimEvery)
+		synctest.Wait()
+		s.change(func() {
+			if s.statuses > 0 {
+				t.Errorf("a BACKUP looks %d times whether it is MASTER", s.statuses)
+			}
+			s.state = vrrp.Master
+		})
+		c.Master()
+		time.Sleep(2 * claimEvery)
+		synctest.Wait()
+		s.change(func() {
+			if len(s.asked) == 0 {
+				t.Error("a MASTER again asks for nothing")
+			}
+		})
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
