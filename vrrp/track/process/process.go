@@ -43,7 +43,7 @@ type Command struct {
 	// waited for. It must not block. May be nil.
 	Expired func()
 
-	secure func(program string, uid uint32) error // nil: Secure
+	look func(program string, secure bool, uid uint32) error // nil: look
 }
 
 // Outcome tells how a run ended.
@@ -95,7 +95,7 @@ func Run(ctx context.Context, c Command) Outcome {
 		out.Stopped, out.Err = true, ctx.Err()
 		return out
 	}
-	if err := c.permitted(ctx, &out); err != nil {
+	if err := c.ready(ctx, &out); err != nil {
 		out.Duration, out.Err = time.Since(out.Started), err
 		return out
 	}
@@ -139,21 +139,18 @@ func Run(ctx context.Context, c Command) Outcome {
 	return out
 }
 
-// permitted looks who could change the program, where that is wanted. The answer of a dead file server is waited for as
-// a program that hangs in the kernel is: its time passes, and the end of ctx ends it.
-func (c *Command) permitted(ctx context.Context, out *Outcome) error {
-	if !c.Secure {
-		return nil
-	}
-	look, uid := c.secure, uint32(os.Geteuid())
-	if look == nil {
-		look = Secure
+// ready looks at the program before it is started. The answer of a dead file server is waited for as a program that
+// hangs in the kernel is: its time passes, and the end of ctx ends it.
+func (c *Command) ready(ctx context.Context, out *Outcome) error {
+	see, uid := c.look, uint32(os.Geteuid())
+	if see == nil {
+		see = look
 	}
 	if c.User != nil {
 		uid = c.User.UID
 	}
 	done := make(chan error, 1)
-	go func() { done <- look(c.Argv[0], uid) }()
+	go func() { done <- see(c.Argv[0], c.Secure, uid) }()
 	var expired <-chan time.Time
 	if c.Timeout > 0 {
 		again := time.NewTicker(c.Timeout)

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -181,13 +182,19 @@ func TestScriptWithoutInterpreterLine(t *testing.T) {
 	}
 }
 
-// TestFileSystemHangs: while nobody can say who may change the program its time passes all the same, again and again, and
+// TestFileSystemHangs: while nothing is known of the program its time passes all the same, again and again, and
 // it is not run when the answer comes too late; the end of the context ends the wait.
 func TestFileSystemHangs(t *testing.T) {
+	for _, secure := range []bool{true, false} {
+		t.Run(fmt.Sprintf("secure %v", secure), func(t *testing.T) { hangs(t, secure) })
+	}
+}
+
+func hangs(t *testing.T, secure bool) {
 	mark := filepath.Join(t.TempDir(), "ran")
 	answer := make(chan error)
 	c := sh("echo >"+mark, 20*time.Millisecond)
-	c.Secure, c.secure = true, func(string, uint32) error { return <-answer }
+	c.Secure, c.look = secure, func(string, bool, uint32) error { return <-answer }
 	expired := 0
 	c.Expired = func() {
 		if expired++; expired == 3 {
@@ -206,7 +213,7 @@ func TestFileSystemHangs(t *testing.T) {
 	if out = Run(ctx, c); !out.Stopped || out.OK() || out.Duration > time.Second {
 		t.Errorf("at the end of the context: %+v", out)
 	}
-	c.Timeout, c.secure = 10*time.Second, func(string, uint32) error { return nil }
+	c.Timeout, c.look = 10*time.Second, nil
 	if out = Run(t.Context(), c); !out.OK() {
 		t.Errorf("with an answer: %+v", out)
 	}
