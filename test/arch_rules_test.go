@@ -20,7 +20,6 @@ func TestRulesCanFail(t *testing.T) {
 		{"domains", "vrrp/router/a.go", `import "vipd/garp"`, `import "vipd/vrrp/packet"`},
 		{"domains", "garp/engine/a.go", `import "vipd/conf"`, `import "vipd/garp"`},
 		{"domains", "conf/a.go", `import "vipd/ipvs"`, `import "strconv"`},
-		{"domains", "internal/settings/a.go", `import "vipd/vrrp/host/fib"`, `import "vipd/internal/record"`},
 		{"domains", "cmd/internal/daemon/a.go", `import "vipd/test/lab"`, `import "vipd/vrrp"`},
 		{"libraries", "ipvs/reconcile/a.go", `import "github.com/cloudflare/ipvs"`, `import "vipd/ipvs"`},
 		{"libraries", "garp/a.go", `import "github.com/google/gopacket/pcap"`, `import "github.com/google/gopacket/layers"`},

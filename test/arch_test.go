@@ -90,7 +90,7 @@ func tree(t *testing.T) []*source {
 
 // pure are the packages that do no I/O, start nothing, read no clock, log nothing.
 func pure(dir string) bool {
-	list := []string{"vrrp", "vrrp/packet", "vrrp/host/fib", "garp", "ipvs", "ipvs/plan", "healthcheck", "conf", "internal/checksum"}
+	list := []string{"vrrp", "vrrp/packet", "vrrp/host/fib", "garp", "ipvs", "ipvs/plan", "healthcheck", "conf"}
 	return slices.Contains(list, dir) || strings.HasPrefix(dir, "conf/")
 }
 
@@ -107,6 +107,21 @@ func TestOnlyPurePackagesGoWithoutRaceDetector(t *testing.T) {
 	for _, dir := range strings.Fields(string(line[1])) {
 		if dir = strings.TrimPrefix(dir, "./"); !pure(dir) && dir != "vrrp/packet/vectors" { // captured frames
 			t.Errorf("the Makefile calls %s pure", dir)
+		}
+	}
+}
+
+// The top level is fixed: all Go code lies in seven folders.
+func TestTopLevel(t *testing.T) {
+	allowed := strings.Fields("cmd vrrp ipvs garp healthcheck conf test docs packaging go.mod go.sum Makefile LICENSE README.md CONTRIBUTING.md CHANGELOG.md " +
+		"bin .ci .git .gitignore .gitattributes coverage.out") // the last ones are not of the tree, or of its keeping
+	list, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if !slices.Contains(allowed, e.Name()) {
+			t.Errorf("%s does not belong into the root", e.Name())
 		}
 	}
 }

@@ -87,8 +87,8 @@ func libraries(s *source) (bad []string) {
 		if within(p, "github.com/cloudflare/ipvs") && s.dir != "ipvs/netlink" {
 			bad = append(bad, s.at(n)+": only ipvs/netlink speaks to cloudflare/ipvs")
 		}
-		if within(p, "github.com/google/nftables") && s.dir != "vrrp/firewall" && s.dir != "ipvs/shield" && s.dir != "internal/nft" {
-			bad = append(bad, s.at(n)+": only internal/nft, vrrp/firewall and ipvs/shield speak to google/nftables")
+		if within(p, "github.com/google/nftables") && s.dir != "vrrp/firewall" && s.dir != "ipvs/shield" {
+			bad = append(bad, s.at(n)+": only vrrp/firewall and ipvs/shield speak to google/nftables")
 		}
 		if p == "github.com/google/gopacket/afpacket" || p == "github.com/google/gopacket/pcap" || p == "C" || p == "plugin" {
 			bad = append(bad, s.at(n)+": "+p+" needs cgo; the binary is static")

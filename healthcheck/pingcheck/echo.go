@@ -3,8 +3,6 @@ package pingcheck
 import (
 	"bytes"
 	"encoding/binary"
-
-	"vipd/internal/checksum"
 )
 
 // The types of ICMP messages (RFC 792, RFC 4443 §4).
@@ -36,7 +34,7 @@ func (e *echo) request() []byte {
 	binary.BigEndian.PutUint16(b[6:], e.sequence)
 	b = append(b, e.token[:]...)
 	if !e.six { // the kernel adds that of ICMPv6
-		binary.BigEndian.PutUint16(b[2:], checksum.Fold(checksum.Add(0, b)))
+		binary.BigEndian.PutUint16(b[2:], checksum(b))
 	}
 	return b
 }
@@ -65,4 +63,19 @@ func stripIPv4(packet []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return packet[n:], true
+}
+
+// checksum is that of the Internet protocols (RFC 1071).
+func checksum(b []byte) uint16 {
+	var sum uint32
+	for ; len(b) > 1; b = b[2:] {
+		sum += uint32(b[0])<<8 | uint32(b[1])
+	}
+	if len(b) == 1 {
+		sum += uint32(b[0]) << 8
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
 }

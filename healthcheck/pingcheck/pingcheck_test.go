@@ -118,6 +118,13 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestChecksum is the example of RFC 1071 §3.
+func TestChecksum(t *testing.T) {
+	if got := checksum([]byte{0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7}); got != ^uint16(0xddf2) {
+		t.Errorf("%04x", got)
+	}
+}
+
 // FuzzAnswers: only a packet with the token in an echo reply is an answer,
 // whatever else comes in.
 func FuzzAnswers(f *testing.F) {

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"vipd/internal/record"
+	"vipd/ipvs/internal/record"
 )
 
 // owned is what the record says: that the daemons are vipd's, and on which interface they stand.

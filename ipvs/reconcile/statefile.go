@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"vipd/internal/record"
 	"vipd/ipvs"
+	"vipd/ipvs/internal/record"
 )
 
 // header is the first line of the state file; the others are one service each.

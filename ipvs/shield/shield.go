@@ -25,26 +25,29 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"vipd/internal/nft"
-	"vipd/internal/record"
+	"vipd/ipvs/internal/record"
 )
 
 const (
+	timeLimit = 2 * time.Second
 	setName   = "armed"
 	chainName = "out"
 	comment   = "vipd: no resets of connections that are about to be known"
 	flagRST   = 0x04
 	flagsAt   = 13 // in the TCP header
+	chunk     = 256
 )
 
 // ErrUnsupported says that the kernel has no nftables for the families ip and ip6.
-var ErrUnsupported = nft.ErrUnsupported
+var ErrUnsupported = errors.New("the kernel has no nftables for IP (module nf_tables with the families ip and ip6)")
 
 // Shield owns one table in each family. Its methods may be called from any goroutine.
 type Shield struct {
@@ -79,6 +82,28 @@ var layouts = [2]layout{
 	{nftables.TableFamilyIPv6, nftables.TypeIP6Addr, 8, 16},
 }
 
+func dial() (*nftables.Conn, error) {
+	c, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return c.SetDeadline(time.Now().Add(timeLimit))
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("opening nftables: %w", support(err))
+	}
+	return c, nil
+}
+
+func support(err error) error {
+	for _, e := range []error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", ErrUnsupported, e)
+		}
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w (vipd needs CAP_NET_ADMIN: run it as root, or look at the CapabilityBoundingSet of its unit)", err)
+	}
+	return err
+}
+
 // Want replaces the shielded addresses, all at once. Tables of another name, also those that a crash left, are removed.
 func (s *Shield) Want(table string, armed []netip.Addr) error {
 	s.mu.Lock()
@@ -101,7 +126,7 @@ func (s *Shield) want(table string, armed []netip.Addr) error {
 	}
 	if err != nil {
 		s.made = false
-		return fmt.Errorf("holding resets back: %w", nft.Support(err))
+		return fmt.Errorf("holding resets back: %w", support(err))
 	}
 	s.made, s.table, s.have = true, table, armed
 	return nil
@@ -120,7 +145,7 @@ func (s *Shield) renew(table string, armed []netip.Addr) error {
 
 // commit makes the tables, or replaces the addresses of those that were made.
 func (s *Shield) commit(table string, armed []netip.Addr) error {
-	c, err := nft.Dial()
+	c, err := dial()
 	if err != nil {
 		return err
 	}
@@ -170,7 +195,7 @@ func add(c *nftables.Conn, set *nftables.Set, l layout, armed []netip.Addr) erro
 			elements = append(elements, nftables.SetElement{Key: a.AsSlice()})
 		}
 	}
-	for part := range slices.Chunk(elements, nft.Chunk) {
+	for part := range slices.Chunk(elements, chunk) {
 		if err := c.SetAddElements(set, part); err != nil {
 			return fmt.Errorf("adding shielded addresses: %w", err)
 		}
@@ -184,7 +209,7 @@ func tables(c *nftables.Conn, names ...string) ([]*nftables.Table, error) {
 	for _, l := range layouts {
 		all, err := c.ListTablesOfFamily(l.family)
 		if err != nil {
-			return nil, fmt.Errorf("listing the tables of nftables: %w", nft.Support(err))
+			return nil, fmt.Errorf("listing the tables of nftables: %w", support(err))
 		}
 		for _, t := range all {
 			if slices.Contains(names, t.Name) {
@@ -204,7 +229,7 @@ func (s *Shield) Look() (gone bool, err error) {
 	}
 	table, have := s.table, s.have
 	err = s.in(func() error {
-		c, err := nft.Dial()
+		c, err := dial()
 		if err != nil {
 			return err
 		}
@@ -262,7 +287,7 @@ func (s *Shield) remove(names ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	c, err := nft.Dial()
+	c, err := dial()
 	if err != nil {
 		return err
 	}

@@ -123,28 +123,6 @@ func TestResetsAreHeldBack(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: as many as a director may have are shielded by one transaction, and let go by one.
-func TestManyAddresses(t *testing.T) {
-	var armed []netip.Addr
-	for four, six := netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("2001:db8::1"); len(armed) < 20000; four, six = four.Next(), six.Next() {
-		armed = append(armed, four, six)
-	}
-	s := shield.New(filepath.Join(t.TempDir(), "shield"), nil)
-	for _, want := range [][]netip.Addr{armed, nil, armed} {
-		if err := s.Want("vipd_shield", want); err != nil {
-			t.Fatalf("%d addresses: %v", len(want), err)
-		}
-		for family, word := range map[string]string{"ip": "10.9.", "ip6": "2001:db8::"} {
-			if got := strings.Count(sh(t, "nft list set "+family+" vipd_shield armed"), word); got != len(want)/2 {
-				t.Errorf("%d of %d addresses of %s are shielded", got, len(want)/2, family)
-			}
-		}
-	}
-	if err := s.Release(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // inside runs f on a thread in a namespace, which ends with it.
 func inside(path string, f func() error) (err error) {
 	var g sync.WaitGroup

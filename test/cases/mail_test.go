@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +46,13 @@ func mailed(t *testing.T, keepalived bool) (all map[string][]string, mails []lab
 		before := "global_defs {\n notification_email {\n ops@example.com\n noc@example.com\n }\n notification_email_from lvs@example.com\n" +
 			" smtp_server 10.9.0.1 2525\n smtp_helo_name lvs-1.example.com\n router_id R1\n smtp_alert true\n}\nvrrp_sync_group G {\n group {\n A\n B\n }\n}\n"
 		p = d1.Keepalived(lab.KeepalivedConf(before, instances("ABCDE")...))
-		reload = func() { d1.ReloadKeepalived(p, lab.KeepalivedConf(before, instances("ABE")...)) }
+		file := filepath.Join(l.Dir(), "d1", "keepalived", "keepalived.conf")
+		reload = func() {
+			if err := os.WriteFile(file, []byte(lab.KeepalivedConf(before, instances("ABE")...)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.Signal(syscall.SIGHUP)
+		}
 	} else {
 		config := func(names string) string {
 			return lab.VipdConf("[global_defs]\nnotification_email = [\"ops@example.com\", \"noc@example.com\"]\nnotification_email_from = \"lvs@example.com\"\n"+

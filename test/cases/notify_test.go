@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,7 +63,13 @@ func tellsAll(t *testing.T, keepalived bool) told {
 	if keepalived {
 		before := "global_defs {\n vrrp_notify_fifo " + fifo + "\n}\n"
 		p = d1.Keepalived(lab.KeepalivedConf(before, instances("ABC")...))
-		reload = func() { d1.ReloadKeepalived(p, lab.KeepalivedConf(before, instances("A")...)) }
+		file := filepath.Join(l.Dir(), "d1", "keepalived", "keepalived.conf")
+		reload = func() {
+			if err := os.WriteFile(file, []byte(lab.KeepalivedConf(before, instances("A")...)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.Signal(syscall.SIGHUP)
+		}
 	} else {
 		before := "[global_defs]\nvrrp_notify_fifo = \"" + fifo + "\"\n"
 		v := d1.Vipd(lab.VipdConf(before, instances("ABC")...))

@@ -163,6 +163,18 @@ func (p *Pinger) sendOne(fd4, fd6, i int, target netip.Addr) error {
 	return fmt.Errorf("sending an echo request to %v: %w", target, err)
 }
 
+// Checksum is that of RFC 1071, of an even number of bytes.
+func Checksum(b []byte) uint16 {
+	var sum uint32
+	for i := 0; i+1 < len(b); i += 2 {
+		sum += uint32(b[i])<<8 | uint32(b[i+1])
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
 func (p *Pinger) fail(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

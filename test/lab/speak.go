@@ -118,9 +118,6 @@ func (s Speech) packet(message []byte) []byte {
 	return append(b, message...)
 }
 
-// Checksum is that of RFC 1071, worked out here and not by the code under test.
-func Checksum(b []byte) uint16 { return ^inetSum(b) }
-
 // inetSum is the ones' complement sum of 16-bit words, on top of what was summed before.
 func inetSum(b []byte, before ...int) uint16 {
 	sum := 0

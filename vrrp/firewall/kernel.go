@@ -11,20 +11,50 @@ import (
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"vipd/internal/nft"
 )
 
-const commentMax = 120 // bytes that nft accepts in a comment
+const (
+	kernelTime  = 2 * time.Second // for one transaction, and for one look at the tables
+	socketSpace = 4 << 20         // for all elements and all acknowledgements of a transaction
+	chunk       = 256             // elements of one message: the length of an attribute has 16 bits
+	commentMax  = 120             // bytes that nft accepts in a comment
+)
 
 // NFT is the kernel's nftables, in the network namespace of the calling thread.
 type NFT struct{}
 
 var _ Kernel = NFT{}
 
+// dial returns a connection that never waits for ever: a kernel without nftables acknowledges nothing.
+func dial() (*nftables.Conn, error) {
+	c, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		// Refused for want of rights only; the defaults then have to do.
+		_ = c.SetWriteBuffer(socketSpace)
+		_ = c.SetReadBuffer(socketSpace)
+		return c.SetDeadline(time.Now().Add(kernelTime))
+	}))
+	if err != nil {
+		return nil, fmt.Errorf("opening nftables: %w", support(err))
+	}
+	return c, nil
+}
+
+// support says so when an error means that there is no nftables at all.
+func support(err error) error {
+	for _, e := range []error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", ErrUnsupported, e)
+		}
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w (vipd needs CAP_NET_ADMIN: run it as root, or look at the CapabilityBoundingSet of its unit)", err)
+	}
+	return err
+}
+
 // Commit implements Kernel.
 func (NFT) Commit(ops []Op) error {
-	c, err := nft.Dial()
+	c, err := dial()
 	if err != nil {
 		return err
 	}
@@ -43,7 +73,7 @@ func (NFT) Commit(ops []Op) error {
 		}
 	}
 	if b.err == nil {
-		b.err = nft.Support(b.Flush())
+		b.err = support(b.Flush())
 	}
 	if b.err != nil {
 		return fmt.Errorf("changing the nftables rules: %w", b.err)
@@ -73,7 +103,7 @@ func (b *builder) elements(t *nftables.Table, op Op, change func(*nftables.Set, 
 		{silentSet(t), silent},
 	} {
 		for len(s.elements) > 0 {
-			n := min(nft.Chunk, len(s.elements))
+			n := min(chunk, len(s.elements))
 			if err := change(s.set, s.elements[:n]); err != nil && b.err == nil {
 				b.err = err
 			}
@@ -86,12 +116,12 @@ func (b *builder) elements(t *nftables.Table, op Op, change func(*nftables.Set, 
 func (NFT) Watch(ctx context.Context, changed func()) error {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
-		return fmt.Errorf("listening to nftables: %w", nft.Support(err))
+		return fmt.Errorf("listening to nftables: %w", support(err))
 	}
 	defer c.Close()
-	_ = c.SetReadBuffer(nft.Space) // an overflow is an event like any other
+	_ = c.SetReadBuffer(socketSpace) // an overflow is an event like any other
 	if err := c.JoinGroup(unix.NFNLGRP_NFTABLES); err != nil {
-		return fmt.Errorf("listening to nftables: %w", nft.Support(err))
+		return fmt.Errorf("listening to nftables: %w", support(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

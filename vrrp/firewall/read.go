@@ -12,8 +12,6 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
-
-	"vipd/internal/nft"
 )
 
 // Tables implements Kernel.
@@ -23,7 +21,7 @@ func (NFT) Tables(owner string, names ...string) (out []Table, err error) {
 			err = fmt.Errorf("reading the nftables tables: %v", p)
 		}
 	}()
-	c, err := nft.Dial()
+	c, err := dial()
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +29,7 @@ func (NFT) Tables(owner string, names ...string) (out []Table, err error) {
 		lay := layouts[f]
 		listed, err := c.ListTablesOfFamily(lay.family)
 		if err != nil {
-			return nil, fmt.Errorf("reading the nftables tables: %w", nft.Support(err))
+			return nil, fmt.Errorf("reading the nftables tables: %w", support(err))
 		}
 		for _, t := range listed {
 			if len(names) > 0 && !slices.Contains(names, t.Name) {
@@ -39,7 +37,7 @@ func (NFT) Tables(owner string, names ...string) (out []Table, err error) {
 			}
 			r := reader{Conn: c, layout: lay, table: t, owner: owner, out: Table{Family: f, Name: t.Name, Refused: map[Address]bool{}, Silent: map[string]int{}}}
 			if err := r.read(); err != nil {
-				return nil, fmt.Errorf("reading the nftables table %s: %w", r.out.ref(), nft.Support(err))
+				return nil, fmt.Errorf("reading the nftables table %s: %w", r.out.ref(), support(err))
 			}
 			if len(names) > 0 || r.out.Owner == owner {
 				out = append(out, r.out)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-
-	"vipd/internal/nft"
 )
 
 // DefaultTable and DefaultPriority are what Options are when an operator says nothing.
@@ -16,7 +14,7 @@ const (
 )
 
 // ErrUnsupported says that the kernel has no nftables for the families ip and ip6.
-var ErrUnsupported = nft.ErrUnsupported
+var ErrUnsupported = errors.New("the kernel has no nftables (module nf_tables)")
 
 // ErrForeign says that a table of our name is somebody else's.
 var ErrForeign = errors.New("is not of this vipd: give this one a name of its own (nftables in global_defs), or remove the table if nobody needs it")

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"vipd/internal/record"
 	"vipd/vrrp/host/fib"
+	"vipd/vrrp/host/internal/record"
 )
 
 // stateFile remembers across a crash which addresses vipd added. It is written before the kernel is, so that it may

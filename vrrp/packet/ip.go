@@ -3,8 +3,6 @@ package packet
 import (
 	"encoding/binary"
 	"net/netip"
-
-	"vipd/internal/checksum"
 )
 
 const (
@@ -38,7 +36,7 @@ func AppendIPv4(b []byte, src, dst netip.Addr, id uint16, ttl uint8, payload int
 	b = binary.BigEndian.AppendUint16(b, id)
 	b = append(b, 0, 0, ttl, Protocol, 0, 0)
 	b = append(append(b, s[:]...), d[:]...)
-	binary.BigEndian.PutUint16(b[start+10:], checksum.Fold(checksum.Add(0, b[start:])))
+	binary.BigEndian.PutUint16(b[start+10:], fold(sum(0, b[start:])))
 	return b
 }
 
@@ -52,7 +50,7 @@ type IP struct {
 }
 
 // IPv4Intact reports whether the checksum of an IPv4 header is right. b is a packet that ParseIPv4 has taken apart.
-func IPv4Intact(b []byte) bool { return checksum.Fold(checksum.Add(0, b[:int(b[0]&0x0f)*4])) == 0 }
+func IPv4Intact(b []byte) bool { return fold(sum(0, b[:int(b[0]&0x0f)*4])) == 0 }
 
 // ParseIPv6 takes an IPv6 packet apart: its version and length are checked (DropShort where they contradict the packet),
 // extension headers and other protocols than VRRP are refused (DropType). It does not allocate.

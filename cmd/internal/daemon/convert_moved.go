@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/conf"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
-	"vipd/vrrp/host/sysctl"
 )
 
 // staticSet is what every state has.
@@ -80,10 +80,10 @@ func addressFlags(v conf.VIP) (flags uint32) {
 }
 
 // settings are the kernel settings that instances ask for.
-func settings(cfg *conf.Config) []sysctl.Setting {
-	var out []sysctl.Setting
+func settings(cfg *conf.Config) []linksysctl.Setting {
+	var out []linksysctl.Setting
 	for _, i := range cfg.Instances {
-		s := sysctl.Setting{Dev: i.Interface, Name: "promote_secondaries", Value: "1"}
+		s := linksysctl.Setting{Dev: i.Interface, Name: "promote_secondaries", Value: "1"}
 		if i.PromoteSecondaries && !slices.Contains(out, s) {
 			out = append(out, s)
 		}

@@ -23,6 +23,7 @@ import (
 	"vipd/cmd/internal/hugepages"
 	"vipd/cmd/internal/mail"
 	"vipd/cmd/internal/notify"
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/conf"
 	"vipd/garp"
 	"vipd/garp/engine"
@@ -32,7 +33,6 @@ import (
 	"vipd/vrrp/firewall"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 	"vipd/vrrp/socket"
@@ -93,7 +93,7 @@ type Daemon struct {
 	places    *whereabouts
 	survival  *survival
 	feed      *feed
-	settings  *sysctl.Keeper
+	settings  *linksysctl.Keeper
 	lacking   atomic.Pointer[[]host.Missing] // static objects that are missing now
 
 	reloader
@@ -211,7 +211,7 @@ func (d *Daemon) build(work context.Context, home home) {
 	d.observer = newObserver(log, d.notify)
 	d.observer.alerts = &alerts{post: d.mail.Send}
 	d.engine = engine.New(d.frames, log)
-	d.settings = sysctl.New("/proc/sys", filepath.Join(d.opts.StateDir, "sysctls.json"))
+	d.settings = linksysctl.New("/proc/sys", filepath.Join(d.opts.StateDir, "sysctls.json"))
 	d.manager = host.NewManager(d.netlink, d.netlink, filepath.Join(d.opts.StateDir, "addresses.json"), host.Callbacks{
 		Present:    func(instance string, a host.Address, _ *host.Link) { d.engine.Present(target(instance, a)) },
 		Lost:       func(instance string, a host.Address) { d.engine.Absent(target(instance, a)) },

@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/conf"
 	"vipd/garp/engine"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/hosttest"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/packet"
 	"vipd/vrrp/router"
@@ -60,7 +60,7 @@ func (idle) Note(router.Note)                                    {}
 // or it would stay MASTER on a dead link until something else changes.
 func TestFeedEndsWithTheNewestSnapshot(t *testing.T) {
 	r := router.New(router.Ports{Sender: idle{}, Addresses: idle{}, Announcer: idle{}, Observer: idle{}})
-	f := &feed{vmacs: vmac.NewManager(nil, nil, t.TempDir(), nil, nil, nil), settings: sysctl.New(t.TempDir(), t.TempDir()+"/s"), log: zap.NewNop(), manager: host.NewManager(hosttest.New(), hosttest.New(), "", host.Callbacks{}, nil), router: r, engine: engine.New(nil, zap.NewNop())}
+	f := &feed{vmacs: vmac.NewManager(nil, nil, t.TempDir(), nil, nil, nil), settings: linksysctl.New(t.TempDir(), t.TempDir()+"/s"), log: zap.NewNop(), manager: host.NewManager(hosttest.New(), hosttest.New(), "", host.Callbacks{}, nil), router: r, engine: engine.New(nil, zap.NewNop())}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/garp"
 	"vipd/garp/engine"
 	"vipd/vrrp/host"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 )
@@ -20,7 +20,7 @@ import (
 // feed hands every snapshot of the host to all who act on it: addresses first
 // put right, then the routers, then the announcer's links.
 type feed struct {
-	settings *sysctl.Keeper
+	settings *linksysctl.Keeper
 	log      *zap.Logger
 	indexes  map[string]int // of the last snapshot
 	vmacs    *vmac.Manager

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"vipd/cmd/internal/daemon/observe"
+	"vipd/cmd/internal/settings/ipvssysctl"
 	"vipd/conf"
 	"vipd/ipvs"
 	"vipd/ipvs/connsync"
-	"vipd/ipvs/sysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/router"
 )
@@ -30,7 +30,7 @@ type found struct {
 
 // look reads it. It changes nothing and loads no module.
 func (o *observation) look(cfg *conf.Config, root fs.FS) found {
-	f := found{setting: sysctl.New(sysctl.Dir, "", o.ipvs.In).Value}
+	f := found{setting: ipvssysctl.New(ipvssysctl.Dir, "", o.ipvs.In).Value}
 	if d := cfg.Global.SyncDaemon; d != nil {
 		f.reachable = connsync.Group{In: o.ipvs.In}.Reachable(syncConfig(cfg).Daemon)
 	}

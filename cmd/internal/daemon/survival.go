@@ -13,13 +13,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"vipd/cmd/internal/settings/ipvssysctl"
 	"vipd/conf"
 	"vipd/ipvs"
 	"vipd/ipvs/connsync"
 	ipvsnl "vipd/ipvs/netlink"
 	"vipd/ipvs/reconcile"
 	"vipd/ipvs/shield"
-	"vipd/ipvs/sysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
@@ -40,7 +40,7 @@ type survival struct {
 	kernel   lvsKernel
 	sync     *connsync.Manager
 	shield   shielder
-	settings *sysctl.Keeper // of net.ipv4.vs, those of [ipvs_sysctl] among them
+	settings *ipvssysctl.Keeper // of net.ipv4.vs, those of [ipvs_sysctl] among them
 	states   func() []router.InstanceStatus
 	host     func() *host.State
 	table    func() reconcile.Status
@@ -84,7 +84,7 @@ func newSurvival(kernel *ipvsnl.Kernel, stateDir string, log *zap.Logger) *survi
 	return &survival{
 		kernel: kernel,
 		sync:   connsync.New(kernel, connsync.Group{In: kernel.In}, filepath.Join(stateDir, "syncdaemon"), log),
-		shield: shield.New(filepath.Join(stateDir, "shield"), kernel.In), settings: sysctl.New(sysctl.Dir, filepath.Join(stateDir, "ipvs-sysctls.json"), kernel.In),
+		shield: shield.New(filepath.Join(stateDir, "shield"), kernel.In), settings: ipvssysctl.New(ipvssysctl.Dir, filepath.Join(stateDir, "ipvs-sysctls.json"), kernel.In),
 		log: log, wake: make(chan struct{}, 1), wrong: map[string]error{},
 	}
 }

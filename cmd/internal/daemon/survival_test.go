@@ -13,12 +13,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"vipd/cmd/internal/settings/ipvssysctl"
 	"vipd/cmd/internal/status"
 	"vipd/conf"
 	"vipd/ipvs"
 	"vipd/ipvs/connsync"
 	"vipd/ipvs/reconcile"
-	"vipd/ipvs/sysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
 	"vipd/vrrp/router"
@@ -183,7 +183,7 @@ func survivalRig(t *testing.T) (*survival, *fakeShield, func(vrrp.State)) {
 	f := &fakeShield{}
 	state := vrrp.Backup
 	s := &survival{
-		kernel: noIPVS{}, shield: f, settings: sysctl.New(t.TempDir(), filepath.Join(t.TempDir(), "settings"), nil), log: zap.NewNop(), wake: make(chan struct{}, 1), wrong: map[string]error{},
+		kernel: noIPVS{}, shield: f, settings: ipvssysctl.New(t.TempDir(), filepath.Join(t.TempDir(), "settings"), nil), log: zap.NewNop(), wake: make(chan struct{}, 1), wrong: map[string]error{},
 		sync:  connsync.New(noIPVS{}, connsync.Group{}, filepath.Join(t.TempDir(), "syncdaemon"), zap.NewNop()),
 		host:  func() *host.State { return &host.State{} },
 		table: func() reconcile.Status { return reconcile.Status{} },

@@ -3,8 +3,6 @@ package direct
 import (
 	"encoding/binary"
 	"net/netip"
-
-	"vipd/internal/checksum"
 )
 
 // Flags of TCP segments (RFC 9293 §3.1).
@@ -65,8 +63,8 @@ func (s *segment) packet() []byte {
 	}
 	tcp = append(tcp, s.data...)
 	src, dst := s.src.Addr().AsSlice(), s.dst.Addr().AsSlice()
-	sum := checksum.Add(checksum.Add(checksum.Add(uint32(protocolTCP)+uint32(len(tcp)), src), dst), tcp)
-	binary.BigEndian.PutUint16(tcp[16:], checksum.Fold(sum))
+	sum := add(add(add(uint32(protocolTCP)+uint32(len(tcp)), src), dst), tcp)
+	binary.BigEndian.PutUint16(tcp[16:], fold(sum))
 
 	if s.src.Addr().Is6() {
 		ip := make([]byte, 40, 40+len(tcp)) // RFC 8200 §3
@@ -81,7 +79,7 @@ func (s *segment) packet() []byte {
 	binary.BigEndian.PutUint16(ip[2:], uint16(20+len(tcp)))
 	copy(ip[12:], src)
 	copy(ip[16:], dst)
-	binary.BigEndian.PutUint16(ip[10:], checksum.Fold(checksum.Add(0, ip)))
+	binary.BigEndian.PutUint16(ip[10:], fold(add(0, ip)))
 	return append(ip, tcp...)
 }
 
@@ -142,4 +140,22 @@ func mss(options []byte) uint16 {
 		}
 	}
 	return 0
+}
+
+// add adds to a checksum (RFC 1071); all parts but the last have an even length.
+func add(sum uint32, b []byte) uint32 {
+	for ; len(b) > 1; b = b[2:] {
+		sum += uint32(b[0])<<8 | uint32(b[1])
+	}
+	if len(b) == 1 {
+		sum += uint32(b[0]) << 8
+	}
+	return sum
+}
+
+func fold(sum uint32) uint16 {
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
 }

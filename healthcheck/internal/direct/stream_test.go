@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"vipd/internal/checksum"
 )
 
 // peer is a server that echoes what comes in order, sends each byte again until it
@@ -192,11 +190,11 @@ func TestPacket(t *testing.T) {
 			header := 20
 			if six {
 				header = 40
-			} else if checksum.Fold(checksum.Add(0, packet[:20])) != 0 {
+			} else if fold(add(0, packet[:20])) != 0 {
 				t.Errorf("the checksum of the header is wrong: %x", packet)
 			}
-			sum := checksum.Add(checksum.Add(protocolTCP+uint32(len(packet)-header), a.Addr().AsSlice()), b.Addr().AsSlice())
-			if checksum.Fold(checksum.Add(sum, packet[header:])) != 0 {
+			sum := add(add(protocolTCP+uint32(len(packet)-header), a.Addr().AsSlice()), b.Addr().AsSlice())
+			if fold(add(sum, packet[header:])) != 0 {
 				t.Errorf("the checksum of the segment is wrong: %x", packet)
 			}
 		}

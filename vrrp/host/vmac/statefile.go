@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"vipd/internal/record"
+	"vipd/vrrp/host/internal/record"
 )
 
 // document is what survives a crash: links that were made and values that were changed, each noted before it is done.

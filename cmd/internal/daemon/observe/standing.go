@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 )
 
@@ -16,7 +16,7 @@ type Standing struct {
 	Links    []vmac.Link // with virtual MACs
 	Quiet    bool        // disable_local_igmp
 	Table    string      // the name of the nftables tables
-	Settings []sysctl.Setting
+	Settings []linksysctl.Setting
 	Static   host.Set
 	Hooks    []string // startup_script and the like, in words
 	IPVS     []Step   // settings, timeouts, sync daemons

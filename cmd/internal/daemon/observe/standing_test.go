@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"vipd/cmd/internal/settings/linksysctl"
 	"vipd/vrrp"
 	"vipd/vrrp/host"
 	"vipd/vrrp/host/fib"
-	"vipd/vrrp/host/sysctl"
 	"vipd/vrrp/host/vmac"
 	"vipd/vrrp/router"
 )
@@ -74,7 +74,7 @@ func TestStanding(t *testing.T) {
 	s := Standing{
 		Links: []vmac.Link{link}, Table: "vipd", Static: all, Hooks: []string{"run /bin/true (startup_script)"},
 		IPVS:     []Step{{"would run: ipvsadm", true}},
-		Settings: []sysctl.Setting{{Dev: "eth0", Name: "promote_secondaries", Value: "1"}, {Dev: "eth9", Name: "promote_secondaries", Value: "1"}},
+		Settings: []linksysctl.Setting{{Dev: "eth0", Name: "promote_secondaries", Value: "1"}, {Dev: "eth9", Name: "promote_secondaries", Value: "1"}},
 	}
 	kernel := values{"net/ipv4/conf/eth0/promote_secondaries": "0", "net/ipv4/conf/eth0/arp_ignore": "2", "net/ipv4/conf/eth0/arp_announce": "0"}
 	r.Stand(&s, now, found, kernel)

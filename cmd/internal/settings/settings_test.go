@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"vipd/internal/settings"
+	"vipd/cmd/internal/settings"
 )
 
 var (

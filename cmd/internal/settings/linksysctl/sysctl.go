@@ -1,10 +1,10 @@
-// Package sysctl sets kernel settings of interfaces and gives them back: when vipd
+// Package linksysctl sets kernel settings of interfaces and gives them back: when vipd
 // stops, when a reload no longer asks for them, and at the next start after a crash.
 //
 // A setting that has the wanted value already is nobody's. One that somebody else has
 // changed since is left as it is. What was there before is written to a file before the
 // kernel's value is changed.
-package sysctl
+package linksysctl
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"slices"
 	"sync"
 
-	"vipd/internal/settings"
+	"vipd/cmd/internal/settings"
 )
 
 // Setting is a value that an interface is to have.

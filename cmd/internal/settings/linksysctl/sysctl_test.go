@@ -1,4 +1,4 @@
-package sysctl_test
+package linksysctl_test
 
 import (
 	"os"
@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"vipd/vrrp/host/sysctl"
+	"vipd/cmd/internal/settings/linksysctl"
 )
 
-var promote = sysctl.Setting{Dev: "eth0", Name: "promote_secondaries", Value: "1"}
+var promote = linksysctl.Setting{Dev: "eth0", Name: "promote_secondaries", Value: "1"}
 
 // machine is a tree of settings and a state directory.
 type machine struct {
@@ -43,8 +43,8 @@ func (m *machine) put(dev, value string) {
 	}
 }
 
-func (m *machine) keeper() *sysctl.Keeper {
-	return sysctl.New(m.root, filepath.Join(m.dir, "sysctls.json"))
+func (m *machine) keeper() *linksysctl.Keeper {
+	return linksysctl.New(m.root, filepath.Join(m.dir, "sysctls.json"))
 }
 
 func (m *machine) expect(dev, want string) {
@@ -68,7 +68,7 @@ func (m *machine) must(err error) {
 func TestSetAndGivenBack(t *testing.T) {
 	m := newMachine(t)
 	k := m.keeper()
-	m.must(k.Want([]sysctl.Setting{promote}, map[string]int{"eth0": 2}))
+	m.must(k.Want([]linksysctl.Setting{promote}, map[string]int{"eth0": 2}))
 	m.expect("eth0", "1")
 	m.must(k.Want(nil, map[string]int{"eth0": 2}))
 	m.expect("eth0", "0")
@@ -79,7 +79,7 @@ func TestAsWantedBefore(t *testing.T) {
 	m := newMachine(t)
 	m.put("eth0", "1")
 	k := m.keeper()
-	m.must(k.Want([]sysctl.Setting{promote}, map[string]int{"eth0": 2}))
+	m.must(k.Want([]linksysctl.Setting{promote}, map[string]int{"eth0": 2}))
 	m.must(k.Release(map[string]int{"eth0": 2}))
 	m.expect("eth0", "1")
 }
@@ -87,11 +87,11 @@ func TestAsWantedBefore(t *testing.T) {
 // After a crash the next start gives back what is not wanted any more, and keeps in mind
 // what is.
 func TestAfterCrash(t *testing.T) {
-	for name, want := range map[string][]sysctl.Setting{"still wanted": {promote}, "not any more": nil} {
+	for name, want := range map[string][]linksysctl.Setting{"still wanted": {promote}, "not any more": nil} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
 			links := map[string]int{"eth0": 2}
-			m.must(m.keeper().Want([]sysctl.Setting{promote}, links))
+			m.must(m.keeper().Want([]linksysctl.Setting{promote}, links))
 			next := m.keeper()
 			m.must(next.Want(want, links))
 			m.expect("eth0", map[bool]string{true: "1", false: "0"}[want != nil])
@@ -105,7 +105,7 @@ func TestChangedByOthers(t *testing.T) {
 	m := newMachine(t)
 	links := map[string]int{"eth0": 2}
 	k := m.keeper()
-	m.must(k.Want([]sysctl.Setting{promote}, links))
+	m.must(k.Want([]linksysctl.Setting{promote}, links))
 	m.put("eth0", "2")
 	m.must(k.Release(links))
 	m.expect("eth0", "2")
@@ -116,8 +116,8 @@ func TestChangedByOthers(t *testing.T) {
 func TestInterfaceComesBack(t *testing.T) {
 	m := newMachine(t)
 	k := m.keeper()
-	late := sysctl.Setting{Dev: "eth1", Name: promote.Name, Value: "1"}
-	m.must(k.Want([]sysctl.Setting{promote, late}, map[string]int{"eth0": 2}))
+	late := linksysctl.Setting{Dev: "eth1", Name: promote.Name, Value: "1"}
+	m.must(k.Want([]linksysctl.Setting{promote, late}, map[string]int{"eth0": 2}))
 	m.must(k.Links(map[string]int{}))
 	m.put("eth0", "7")
 	m.link("eth1", "0")
@@ -133,8 +133,8 @@ func TestErrorsAreToldAndTriedAgain(t *testing.T) {
 	m := newMachine(t)
 	k := m.keeper()
 	links := map[string]int{"eth1": 3}
-	late := sysctl.Setting{Dev: "eth1", Name: promote.Name, Value: "1"}
-	if err := k.Want([]sysctl.Setting{late}, links); err == nil {
+	late := linksysctl.Setting{Dev: "eth1", Name: promote.Name, Value: "1"}
+	if err := k.Want([]linksysctl.Setting{late}, links); err == nil {
 		t.Fatal("a setting that is not there was set")
 	}
 	m.link("eth1", "0")
@@ -154,11 +154,11 @@ func TestDamagedRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			k := m.keeper()
-			if err := k.Want([]sysctl.Setting{promote}, links); err == nil || !strings.Contains(err.Error(), file) {
+			if err := k.Want([]linksysctl.Setting{promote}, links); err == nil || !strings.Contains(err.Error(), file) {
 				t.Errorf("got %v, want the name of the file", err)
 			}
 			m.expect("eth0", "1")
-			m.must(k.Want([]sysctl.Setting{promote}, links))
+			m.must(k.Want([]linksysctl.Setting{promote}, links))
 			m.must(k.Release(links))
 			m.expect("eth0", "0")
 		})

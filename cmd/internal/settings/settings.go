@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"vipd/internal/record"
 )
 
 // ID names a setting.
@@ -172,7 +170,7 @@ func (b *Book) Save() error {
 func (b *Book) write() error {
 	text, err := json.Marshal(b.Held())
 	if err == nil {
-		err = record.Write(b.file, text)
+		err = replace(b.file, text)
 	}
 	if err != nil {
 		return fmt.Errorf("remembering which settings of %s were changed: %w", b.prefix, err)

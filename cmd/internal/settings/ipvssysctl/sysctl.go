@@ -1,9 +1,9 @@
-// Package sysctl sets kernel settings of IPVS, net.ipv4.vs.NAME, and gives them back: when vipd stops, when a reload no
+// Package ipvssysctl sets kernel settings of IPVS, net.ipv4.vs.NAME, and gives them back: when vipd stops, when a reload no
 // longer asks for them, and after a crash when the next vipd stops.
 //
 // A setting that has the wanted value already is nobody's. One that somebody else has changed since is left as it is.
 // What was there before is written to a file before the kernel's value is changed.
-package sysctl
+package ipvssysctl
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"vipd/internal/settings"
+	"vipd/cmd/internal/settings"
 )
 
 // Dir is where the settings are.

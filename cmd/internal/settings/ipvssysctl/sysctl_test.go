@@ -1,4 +1,4 @@
-package sysctl_test
+package ipvssysctl_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"vipd/ipvs/sysctl"
+	"vipd/cmd/internal/settings/ipvssysctl"
 )
 
 // machine is a tree of settings and a state directory.
@@ -31,7 +31,7 @@ func (m *machine) put(name, value string) {
 	}
 }
 
-func (m *machine) keeper() *sysctl.Keeper { return sysctl.New(m.dir, m.file, nil) }
+func (m *machine) keeper() *ipvssysctl.Keeper { return ipvssysctl.New(m.dir, m.file, nil) }
 
 func (m *machine) expect(name, want string) {
 	m.t.Helper()
@@ -59,7 +59,7 @@ func TestSetChangedAndGivenBack(t *testing.T) {
 	m.must(k.Want(settings{"expire_nodest_conn": "1", "sync_threshold": "3 0", "conn_reuse_mode": "1"}))
 	m.expect("expire_nodest_conn", "1")
 	m.expect("sync_threshold", "3 0")
-	if got := k.Status(); len(got) != 3 || got[1] != (sysctl.Setting{Name: "expire_nodest_conn", Want: "1", Value: "1"}) {
+	if got := k.Status(); len(got) != 3 || got[1] != (ipvssysctl.Setting{Name: "expire_nodest_conn", Want: "1", Value: "1"}) {
 		t.Errorf("status %v", got)
 	}
 	// A reload: one changes, one goes, one comes.
