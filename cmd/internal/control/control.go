@@ -55,8 +55,9 @@ func others(path string) string {
 // callTimeout bounds a client's call, and the server's reading of a request.
 const callTimeout = 10 * time.Second
 
-// socketEvery is how often the socket's file is looked for.
-const socketEvery = 2 * time.Second
+// socketEvery is how often the socket's file is looked for. It wakes up a process that
+// sleeps otherwise.
+const socketEvery = 5 * time.Second
 
 // maxPath is the longest path of a unix socket (sun_path without its zero byte).
 const maxPath = 107

@@ -110,7 +110,7 @@ func TestServeAfterTheSocketWasDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*socketEvery)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, l, silentDaemon{}, zap.NewNop()) }()
