@@ -6,7 +6,7 @@ import "net/netip"
 func (w *Watcher) SetBuffer(bytes int) { w.buffer = bytes }
 
 // Stale reports whether the snapshot has the addresses of an earlier reading.
-func (s State) Stale() bool { return s.At.Before(s.began()) }
+func (s State) Stale() bool { return s.At.Before(s.Start()) }
 
 // Answering is a kernel whose IPv6 addresses take packets when Local says so.
 type Answering struct {

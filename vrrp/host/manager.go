@@ -115,7 +115,7 @@ func (m *Manager) Want(instance string, present bool) { m.post(note{name: instan
 // State takes in a snapshot, from the Watcher. Wanted addresses that are missing in it are put back.
 func (m *Manager) State(s State) {
 	m.inboxMu.Lock()
-	if m.seen == nil || !s.began().Before(m.seen.began()) {
+	if m.seen == nil || !s.Start().Before(m.seen.Start()) {
 		m.seen = &s
 	}
 	m.inboxMu.Unlock()

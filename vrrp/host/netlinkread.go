@@ -16,7 +16,7 @@ import (
 func (n *Netlink) State() (State, error) {
 	n.rmu.Lock()
 	defer n.rmu.Unlock()
-	s := State{read: time.Now()}
+	s := State{Began: time.Now()}
 	err := retry(func() (err error) {
 		s.Links, err = n.r.links()
 		return err

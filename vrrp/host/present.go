@@ -62,7 +62,7 @@ func (b *book) judge() {
 // state takes in a snapshot. It says nothing about entries that changed after its reading began.
 func (b *book) state(now time.Time, s State) {
 	b.freshenAll(now)
-	if s.began().Before(b.last.began()) {
+	if s.Start().Before(b.last.Start()) {
 		return
 	}
 	b.stir(now, s)

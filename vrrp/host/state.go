@@ -72,20 +72,21 @@ type State struct {
 	FIB    *fib.State
 	fibErr error
 
-	// read is when the reading as a whole began. It is later than At when the addresses are those of an earlier
+	// Began is when the reading as a whole began, with the interfaces; zero: at At. It is later than At when the addresses are those of an earlier
 	// reading because the kernel changed them faster than they could be read.
-	read time.Time
+	Began time.Time
 
 	// writes counts what vipd itself had asked the kernel to change when the addresses were read. When it differs,
 	// two snapshots that show the same do not say that nothing happened in between.
 	writes uint64
 }
 
-func (s State) began() time.Time {
-	if s.read.IsZero() {
+// Start is when the reading began: every change the kernel had acknowledged before is in.
+func (s State) Start() time.Time {
+	if s.Began.IsZero() {
 		return s.At
 	}
-	return s.read
+	return s.Began
 }
 
 // Link returns the named interface, or nil when it does not exist.

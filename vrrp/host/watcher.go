@@ -140,7 +140,7 @@ func (w *Watcher) read() bool {
 		w.last = s
 		w.publish(s)
 	}
-	return !s.At.Before(s.began()) && !errors.Is(s.fibErr, errInterrupted)
+	return !s.At.Before(s.Start()) && !errors.Is(s.fibErr, errInterrupted)
 }
 
 // sleep waits for d and reports whether ctx is still good.

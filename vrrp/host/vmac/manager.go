@@ -134,7 +134,7 @@ func (m *Manager) look(s host.State) {
 	if m.closed || len(m.wanted) == 0 && !m.quiet {
 		return
 	}
-	if s.At.Before(m.lastOp) {
+	if s.Start().Before(m.lastOp) {
 		m.readAndAgree()
 		return
 	}

@@ -344,3 +344,32 @@ func TestLinksAreSilentUntilTheyAreGone(t *testing.T) {
 	}
 	last("released,", "")
 }
+
+// The interfaces of a reading are older than its addresses: what was made meanwhile is not to be made again.
+func TestLinkMadeDuringAReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := site()
+		m := manager(t, k)
+		s, err := k.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Began = s.At
+		time.Sleep(time.Millisecond)
+		m.Configure([]vmac.Link{v4}, false)
+		time.Sleep(time.Millisecond)
+		s.At = time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- m.Run(ctx) }()
+		m.State(s)
+		synctest.Wait()
+		if p := m.Problems(); len(p) > 0 {
+			t.Errorf("problems: %v", p)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
