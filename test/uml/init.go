@@ -74,7 +74,8 @@ func initScript(argv []string, scratch string, o Options) string {
 		p("printf '%%s' %s", quote(markerEnd))
 	}
 	p("echo $status >%s/%s.new && mv %s/%s.new %s/%s; sync", scratch, statusFile, scratch, statusFile, scratch, statusFile)
-	p("halt -f -p >/dev/null 2>&1 || poweroff -f >/dev/null 2>&1 || echo o >/proc/sysrq-trigger")
+	// A small Debian has no halt. The kernel takes its time with sysrq, and must not lose process 1 meanwhile.
+	p("halt -f -p >/dev/null 2>&1 || poweroff -f >/dev/null 2>&1 || echo o >/proc/sysrq-trigger; sleep 10")
 	p("exit 0")
 	return b.String()
 }

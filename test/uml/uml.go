@@ -162,7 +162,9 @@ func boot(ctx context.Context, script, preload, scratch string, con *console, o 
 		"quiet", "loglevel=2", "init=" + script, "con=null", "con0=fd:0,fd:1", "umid=" + filepath.Base(scratch),
 		"uml_dir=" + scratch,
 	}
-	cmd := exec.CommandContext(ctx, Kernel, args...)
+	// A kernel that panics sends itself SIGABRT, again and again, which process 1 of a namespace ignores. The shell is
+	// that one.
+	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", `ulimit -c 0; "$@"; exit $?`, "sh", Kernel}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+memoryDir())
 	if preload != "" {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+preload)

@@ -84,6 +84,20 @@ func TestTimeoutEndsTheGuest(t *testing.T) {
 	guestsGone(t)
 }
 
+// A kernel that panics, as one whose process 1 ends does, is not waited for until the time is up.
+func TestPanicEndsTheGuest(t *testing.T) {
+	const limit = time.Minute
+	start := time.Now()
+	_, err := uml.Run(t.Context(), []string{"sh", "-c", "echo c >/proc/sysrq-trigger"}, uml.Options{Timeout: limit, Stdout: &bytes.Buffer{}})
+	if err == nil || strings.Contains(err.Error(), "no result within") {
+		t.Errorf("error %v; want that of a guest that ended", err)
+	}
+	if d := time.Since(start); d > limit/2 {
+		t.Errorf("Run returned after %v", d)
+	}
+	guestsGone(t)
+}
+
 func TestCancelEndsTheGuest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
