@@ -273,3 +273,24 @@ func TestRealFileSystem(t *testing.T) {
 		t.Errorf("a directory: %s", diags.Text())
 	}
 }
+
+// A file of one line with thousands of errors, or of one endless line, is refused at once: a reload waits for it.
+func TestErrorsOnOneLongLine(t *testing.T) {
+	var keys strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&keys, "a%d = 1, ", i)
+	}
+	for text, want := range map[string]string{
+		"vrrp_instance = { A = { " + keys.String() + "interface = \"eth0\" } }\n": `unknown key "a2999"`,
+		"x = " + strings.Repeat("[", 3_000_000):                                     "more than 64 deep",
+	} {
+		begun := time.Now()
+		_, diags := Load(fstest.MapFS{"vipd.toml": {Data: []byte(text)}}, "vipd.toml", env)
+		if !strings.Contains(diags.Text(), want) {
+			t.Errorf("no %q", want)
+		}
+		if d := time.Since(begun); d > 3*time.Second { // 0.1 s on a free machine
+			t.Errorf("%s: after %v", want, d)
+		}
+	}
+}

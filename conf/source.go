@@ -15,6 +15,11 @@ type source struct {
 	name  string // as shown to the user
 	text  string // without a byte order mark
 	lines []int  // offset of the start of each line; nil until asked
+
+	shown struct { // the line that was shown last
+		n    int
+		text string
+	}
 }
 
 // newSource prepares text, without a byte order mark, for look-ups of places.
@@ -62,10 +67,23 @@ var secretKeys = []*regexp.Regexp{
 	regexp.MustCompile(`(["']\s*\d{1,3}\s+)([^"']{16,})`),
 }
 
+// longestLine is the length in bytes of lines that are shown.
+const longestLine = 64 << 10
+
 // line returns the text of line n (from 1) without its end and with passwords
-// blotted out: it goes to terminals and logs.
+// blotted out: it goes to terminals and logs. Of a line that is too long for either it
+// returns nothing.
 func (s *source) line(n int) string {
-	text := s.rawLine(n)
+	if s.shown.n != n { // all errors may be on one line
+		s.shown.n, s.shown.text = n, blotted(s.rawLine(n))
+	}
+	return s.shown.text
+}
+
+func blotted(text string) string {
+	if len(text) > longestLine {
+		return ""
+	}
 	if m := secret.FindStringSubmatchIndex(text); m != nil {
 		text = text[:m[4]] + strings.Repeat("*", utf8.RuneCountInString(text[m[4]:m[5]])) + text[m[5]:]
 	}

@@ -13,7 +13,7 @@ command -v go >/dev/null 2>&1 || fail "Go is missing; install a current one from
 
 # program:package
 wanted="ip:iproute2 bridge:iproute2 tc:iproute2 nft:nftables ping:iputils-ping arping:iputils-arping
-modprobe:kmod keepalived:keepalived ipvsadm:ipvsadm tcpdump:tcpdump strace:strace linux.uml:user-mode-linux
+modprobe:kmod keepalived:keepalived ipvsadm:ipvsadm tcpdump:tcpdump strace:strace linux.uml:user-mode-linux iptables-legacy:iptables
 cc:gcc setsid:util-linux git:git"
 
 PATH=$PATH:/usr/sbin:/sbin
