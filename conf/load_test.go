@@ -282,7 +282,7 @@ func TestErrorsOnOneLongLine(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"vrrp_instance = { A = { " + keys.String() + "interface = \"eth0\" } }\n": `unknown key "a2999"`,
-		"x = " + strings.Repeat("[", 3_000_000):                                     "more than 64 deep",
+		"x = " + strings.Repeat("[", 3_000_000):                                   "more than 64 deep",
 	} {
 		begun := time.Now()
 		_, diags := Load(fstest.MapFS{"vipd.toml": {Data: []byte(text)}}, "vipd.toml", env)
