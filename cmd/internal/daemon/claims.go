@@ -41,7 +41,7 @@ type claims struct {
 	host    func() *host.State
 	hear    func(ctx context.Context, index int, mac [6]byte, addrs []netip.Addr) ([]socket.Claim, error)
 	log     *zap.Logger
-	poke    chan struct{} // capacity 1: somebody became MASTER
+	masterSignal
 
 	times  int            // since somebody became MASTER
 	rounds map[string]int // of questions, by interface
@@ -68,16 +68,8 @@ type claimRouter interface {
 
 func newClaims(r claimRouter, m interface{ Status() []host.InstanceStatus }, host func() *host.State, log *zap.Logger) *claims {
 	return &claims{
-		router: r, manager: m, host: host, hear: socket.HearClaims, log: log, poke: make(chan struct{}, 1),
+		router: r, manager: m, host: host, hear: socket.HearClaims, log: log, masterSignal: newMasterSignal(),
 		rounds: map[string]int{}, seen: map[claimed]bool{},
-	}
-}
-
-// Master says that an instance became MASTER.
-func (c *claims) Master() {
-	select {
-	case c.poke <- struct{}{}:
-	default:
 	}
 }
 
@@ -90,7 +82,7 @@ func (c *claims) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.poke:
+		case <-c.masterSignal:
 			c.times = 0
 			timer.Reset(claimWindow)
 			continue

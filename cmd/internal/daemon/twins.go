@@ -33,19 +33,11 @@ type twins struct {
 	host   func() *host.State
 	hear   func(ctx context.Context, index int, src netip.Addr) (net.HardwareAddr, error)
 	log    *zap.Logger
-	poke   chan struct{} // capacity 1: somebody became MASTER
+	masterSignal
 }
 
 func newTwins(r *router.Router, host func() *host.State, log *zap.Logger) *twins {
-	return &twins{router: r, host: host, hear: socket.HearTwin, log: log, poke: make(chan struct{}, 1)}
-}
-
-// Master says that an instance became MASTER.
-func (t *twins) Master() {
-	select {
-	case t.poke <- struct{}{}:
-	default:
-	}
+	return &twins{router: r, host: host, hear: socket.HearTwin, log: log, masterSignal: newMasterSignal()}
 }
 
 // Run listens now and then until ctx ends.
@@ -56,7 +48,7 @@ func (t *twins) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.poke:
+		case <-t.masterSignal:
 		case <-timer.C:
 		}
 		t.look(ctx)
